@@ -1,0 +1,58 @@
+# Every target sets up what it needs: Python 3.11 or newer with pip, and make, are enough.
+# Another Python: make test PYTHON=python3.13
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_READY := $(VENV)/.bench-ready
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean
+
+help:
+	@echo "make demo     set up and train two support vector machines, with their certificates"
+	@echo "make test     set up, check style and types, run the tests"
+	@echo "make lint     check style and types"
+	@echo "make format   put the code into the project's style"
+	@echo "make bench    set up and run the benchmarks"
+	@echo "make clean    remove the environment and what the tools left behind"
+
+setup: $(READY)
+
+demo: $(READY)
+	@$(BIN)/python examples/demo.py
+
+# One BLAS thread for each of the two workers, or they take each other's core.
+test: lint
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(BENCH_READY)
+	@$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made again when pyproject.toml changes. Some systems ship Python without ensurepip: pip then installs itself.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("maxmargin needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV); this is done once and takes a minute or two."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m pip -qq --python $(BIN)/python install pip
+	@$(PIP) install --editable ".[dev]"
+	@touch $@
+
+$(BENCH_READY): $(READY)
+	@$(PIP) install --editable ".[bench]"
+	@touch $@

@@ -1,0 +1,124 @@
+"""Named data sets, read from the folder that the environment variable MAXMARGIN_DATA names.
+
+    X, y = load("a9a")          32561 × 123, dense
+    X, y = load("a9a:csr")      the same in compressed rows
+    X, y = load("a9a/8")        an eighth of it: the first n // 8 rows of one fixed shuffled order
+
+Halves are nested: the rows of "a9a/8" are among those of "a9a/4", and "a9a/1" is all of them, shuffled.
+Both suffixes go with every name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_svmlight_file
+
+__all__ = ["DATASETS", "load"]
+
+SHUFFLE_SEED = 0  # of the order behind nested halves: change it and old results lose their meaning
+
+
+def load(name: str):
+    """The points and targets of a data set: X (dense float64, or CSR where the name asks for it), y."""
+    rest, _, layout = name.partition(":")
+    base, _, part = rest.partition("/")
+    if base not in DATASETS or layout not in ("", "csr") or not (part == "" or part.isdigit() and int(part)):
+        raise KeyError(f"{name!r} was asked for, which is no data set; there are {', '.join(DATASETS)} (/k, :csr)")
+    X, y = DATASETS[base]()
+    if part:
+        chosen = np.random.default_rng(SHUFFLE_SEED).permutation(len(y))[: len(y) // int(part)]
+        X, y = X[chosen], y[chosen]
+    if layout == "csr" and not sparse.issparse(X):
+        X = sparse.csr_matrix(X)
+    return X, y
+
+
+def path(file: str) -> Path:
+    folder = os.environ.get("MAXMARGIN_DATA")
+    if not folder:
+        raise RuntimeError(f"{file} was asked for, but MAXMARGIN_DATA is not set; let it name the folder of data files")
+    return Path(folder, file)
+
+
+def svmlight(file: str, n_features: int, dense: bool = True):
+    X, y = load_svmlight_file(str(path(file)), n_features=n_features)
+    if dense:
+        return X.toarray(), y
+    return sparse.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape), y
+
+
+def symmetric(dataset: Callable):
+    """Each feature stretched to [-1, 1]."""
+    X, y = dataset()
+    low, high = X.min(axis=0), X.max(axis=0)
+    return 2 * (X - low) / np.where(high > low, high - low, 1) - 1, y
+
+
+def breast_cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def usps(file: str):
+    with gzip.open(path(file)) as lines:
+        table = pd.read_csv(lines, sep=r"\s+", header=None).to_numpy()
+    return np.ascontiguousarray(table[:, 1:257]), table[:, 0].astype(int)
+
+
+def usps_low(file: str):
+    """The digits 0–4 (+1) against 5–9 (−1)."""
+    X, digit = usps(file)
+    return X, np.where(digit < 5, 1, -1)
+
+
+def mnist(part: str, rows: int):
+    with gzip.open(path(f"mnist-{part}-images-idx3-ubyte.gz")) as images:
+        pixels = images.read(16 + rows * 784)[16:]  # idx: magic number, count, height, width
+    with gzip.open(path(f"mnist-{part}-labels-idx1-ubyte.gz")) as labels:
+        digits = labels.read(8 + rows)[8:]
+    return np.frombuffer(pixels, np.uint8).reshape(rows, 784) / 255, np.frombuffer(digits, np.uint8).astype(int)
+
+
+def abalone():
+    """As the UCI file has it, sex coded as a number: the feature of largest range, as in the literature."""
+    table = pd.read_csv(path("abalone.data.xz"), header=None)
+    table[0] = table[0].map({"M": 1, "F": 2, "I": 3})
+    values = np.ascontiguousarray(table.to_numpy(dtype=float))
+    return np.ascontiguousarray(values[:, :8]), values[:, 8]
+
+
+def news20():
+    """The first two of the twenty classes: word counts in compressed rows."""
+    X, y = svmlight("news20.bz2", 62061, dense=False)
+    two = np.flatnonzero(y <= 2)
+    return X[two], y[two]
+
+
+DATASETS: dict[str, Callable] = {f"a{k}a": partial(svmlight, f"a{k}a.bz2", 123) for k in (1, 2, 3, 4, 5, 7, 8, 9)} | {
+    "a9a.t": partial(svmlight, "a9a.t.bz2", 123),
+    "heart_scale": partial(svmlight, "heart_scale", 13),
+    "breast_cancer": breast_cancer,
+    "german.numer": partial(symmetric, partial(svmlight, "german.numer.bz2", 24)),
+    "splice": partial(svmlight, "splice.bz2", 60),
+    "splice.t": partial(svmlight, "splice.t.bz2", 60),
+    "svmguide1": partial(svmlight, "svmguide1.bz2", 4),
+    "svmguide1_scale": partial(symmetric, partial(svmlight, "svmguide1.bz2", 4)),
+    "usps": partial(usps, "zip.train.gz"),
+    "usps.t": partial(usps, "zip.test.gz"),
+    "usps-low": partial(usps_low, "zip.train.gz"),
+    "usps-low.t": partial(usps_low, "zip.test.gz"),
+    "mnist12000": partial(mnist, "train", 12000),
+    "mnist.t": partial(mnist, "t10k", 10000),
+    "abalone": abalone,
+    "abalone_scale": partial(svmlight, "abalone_scale.bz2", 8),
+    "housing_scale": partial(svmlight, "housing_scale", 13),
+    "news20": news20,
+}

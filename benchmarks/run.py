@@ -1,0 +1,323 @@
+"""Run a suite of problems, each contender in a process of its own, and compare.
+
+    python benchmarks/run.py speed --only heart_scale usps-low --repeat 3
+    python benchmarks/run.py agreement --contenders maxmargin scikit-learn
+    python benchmarks/run.py scaling
+    python benchmarks/run.py memory
+    python benchmarks/run.py table benchmarks/results/speed-….csv     print the tables of an earlier run
+    python benchmarks/run.py list                                     print the names of all problems
+
+Every row goes to the CSV file as soon as it is measured; the tables are made from that file alone. This process
+imports nothing heavy: a child can inherit the peak memory of its parent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+
+from problems import CONTENDERS, OURS, PROBLEMS, SUITES, Problem
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+COLUMNS = (
+    "date suite problem contender version status round n d seconds median predict_seconds predict_median "
+    "peak_mb growth_mb n_support objective primal gap relative_gap infeasibility own_gap train_score test_score differ "
+    "note threads load cpu python numpy commit"
+).split()
+POOLS = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS BLIS_NUM_THREADS NUMBA_NUM_THREADS".split()
+NO_WORSE = 1e-6  # relative: above this an objective counts as worse than a peer's
+FEASIBLE = 1e-6  # above this a peer's objective is no yardstick
+DOUBLINGS = 3  # over which the growth exponent is fitted
+NUMBERS = frozenset(
+    "n d peak_mb growth_mb n_support objective primal gap relative_gap infeasibility own_gap train_score test_score "
+    "differ".split()
+)
+console = Console(width=None if sys.stdout.isatty() else 132)
+
+
+def main() -> None:
+    options = parser().parse_args()
+    if options.command == "list":
+        for suite, problems in SUITES.items():
+            for problem in problems:
+                print(f"{suite:10} {problem.name}")
+    elif options.command == "table":
+        show(read(options.file))
+    else:
+        out = options.out or HERE / "results" / f"{options.command}-{datetime.now():%Y%m%d-%H%M%S}.csv"
+        write(out, measurements(options))
+        console.print(f"\n{out}")
+        show(read(out))
+
+
+# ---------------------------------------------------------------------------------------------- measuring
+
+
+def measurements(options: argparse.Namespace) -> Iterator[dict]:
+    """One row for each problem, round and contender: contenders take turns, one process at a time."""
+    chosen = [p for p in SUITES[options.command] if not options.only or any(part in p.name for part in options.only)]
+    if not chosen:
+        raise SystemExit(f"no problem of {options.command} has {options.only} in its name; `run.py list` prints them")
+    setting = surroundings(options.threads)
+    for problem in chosen:
+        known = setting | {"suite": options.command, "problem": problem.name}
+        predictions: dict[str, list] = {}
+        for turn in range(options.rounds):
+            for contender in options.contenders or problem.contenders:
+                row = known | {"contender": contender, "round": turn} | run(contender, problem, turn, options)
+                if "predictions" in row:
+                    predictions[contender] = row.pop("predictions")
+                    first = next(iter(predictions))
+                    row["differ"] = difference(predictions[contender], predictions[first], problem.estimator)
+                yield row
+
+
+def run(contender: str, problem: Problem, turn: int, options: argparse.Namespace) -> dict:
+    """What the worker reports; a timeout or a crash is a report like any other."""
+    command = [sys.executable, HERE / "worker.py", contender, problem.name, "--threads", options.threads]
+    command += ["--repeat", options.repeat, "--budget", options.budget]
+    command += ["--no-audit"] if turn else ["--predictions"] if options.command == "agreement" else []
+    environment = os.environ | dict.fromkeys(POOLS, str(options.threads))
+    load = {"load": round(os.getloadavg()[0], 2)}  # of the minute before: other people's work shows here
+    with console.status(f"{problem.name}: {contender}, round {turn + 1} of {options.rounds}"):
+        try:
+            done = subprocess.run(
+                list(map(str, command)), env=environment, capture_output=True, text=True, timeout=options.timeout
+            )
+        except subprocess.TimeoutExpired:
+            return load | {"status": "timeout", "note": f"stopped after {options.timeout:g} s"}
+    try:
+        return load | json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return load | {"status": "error", "note": f"exit code {done.returncode}: {last}"}
+
+
+def difference(ours: list, theirs: list, estimator: str) -> float:
+    """The share of points predicted otherwise; for regression the largest difference over the range of values."""
+    if estimator == "SVR":
+        largest = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+        return largest / (max(theirs) - min(theirs))
+    return sum(a != b for a, b in zip(ours, theirs, strict=True)) / len(theirs)
+
+
+def surroundings(threads: int) -> dict:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
+    return {
+        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "threads": threads,
+        "cpu": f"{(models or [platform.processor()])[0]}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "commit": commit.stdout.strip() if commit.returncode == 0 else "",
+    }
+
+
+def write(file: Path, rows: Iterable[dict]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, extrasaction="raise")
+        writer.writeheader()
+        for row in rows:
+            lists = {key: " ".join(map(str, value)) for key, value in row.items() if isinstance(value, list)}
+            writer.writerow(row | lists)
+            stream.flush()
+
+
+def read(file: Path) -> list[dict]:
+    with Path(file).open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+# ---------------------------------------------------------------------------------------------- showing
+
+
+def show(rows: list[dict]) -> None:
+    """The tables of one run."""
+    results = merged(rows)
+    suite = rows[0]["suite"] if rows else ""
+    if suite == "agreement":
+        show_agreement(results)
+    elif suite == "scaling":
+        show_scaling(results)
+    else:
+        show_times("Seconds to fit", results, "median", "targets")
+        predicted = {name: by for name, by in results.items() if any("predict_median" in r for r in by.values())}
+        if predicted:
+            show_times("Seconds to predict", predicted, "predict_median", "predict_targets")
+        show_models(results)
+    notes = (f"{r['problem']}: {r['contender']}: {r['status']}: {r['note']}" for r in rows if r["note"])
+    for note in dict.fromkeys(notes):
+        console.print(note, style="yellow", markup=False)
+
+
+def merged(rows: list[dict]) -> dict[str, dict[str, dict]]:
+    """problem → contender → its numbers: the median over the calls of all rounds, the largest peak, the first audit."""
+    results: dict[str, dict[str, dict]] = {}
+    for row in rows:
+        by = results.setdefault(row["problem"], {})
+        mine = by.setdefault(row["contender"], {"status": row["status"], "seconds": [], "predict_seconds": []})
+        if row["status"] != "ok":
+            continue
+        mine["status"] = "ok"
+        for key in ("seconds", "predict_seconds"):
+            mine[key] += [float(value) for value in row[key].split()]
+        for key, value in row.items():
+            if key in NUMBERS and value:
+                number = float(value)
+                mine[key] = max(mine.get(key, number), number) if key.endswith("_mb") else mine.get(key, number)
+        mine["median"] = statistics.median(mine["seconds"])
+        if mine["predict_seconds"]:
+            mine["predict_median"] = statistics.median(mine["predict_seconds"])
+    return results
+
+
+def show_times(title: str, results: dict, key: str, targets: str) -> None:
+    headings = ("seconds", "share", "target", "objective, ours − peer's")
+    table = titled(f"{title}: median, and our share of the peer's", "problem", "contender", *headings)
+    for name, by in results.items():
+        wanted = getattr(PROBLEMS[name], targets) if name in PROBLEMS else {}
+        ours = by.get(OURS, {})
+        for contender, r in in_turn(by):
+            share = ours[key] / r[key] if contender != OURS and key in ours and key in r else None
+            verdict = objective_verdict(ours, r) if contender != OURS else ""
+            goal = target(wanted[contender], share) if contender in wanted else ""
+            table.add_row(name, contender, seconds(r, key), f"{share:.3f}" if share else "", goal, verdict)
+            name = ""
+        table.add_section()
+    console.print(table)
+
+
+def show_models(results: dict) -> None:
+    columns = {
+        "vectors": ("n_support", ".0f"),
+        "objective": ("objective", ".8g"),
+        "gap": ("relative_gap", ".1e"),
+        "infeasible": ("infeasibility", ".0e"),
+        "train": ("train_score", ".4f"),
+        "test": ("test_score", ".4f"),
+        "MB": ("peak_mb", ".0f"),
+        "grown": ("growth_mb", ".0f"),
+    }
+    table = titled("Models: objective and relative gap recomputed, peak memory", "problem", "contender", *columns)
+    for name, by in results.items():
+        for contender, r in in_turn(by):
+            table.add_row(
+                name, contender, *(format(r[key], form) if key in r else "" for key, form in columns.values())
+            )
+            name = ""
+        table.add_section()
+    console.print(table)
+
+
+def show_agreement(results: dict) -> None:
+    headings = ("vectors", "objective", "difference", "gap", "infeasible", "predictions")
+    table = titled("Agreement: differences against the first contender", "problem", "contender", *headings)
+    for name, by in results.items():
+        first = next((r for r in by.values() if "objective" in r), {})
+        for contender, r in by.items():
+            if "objective" in r:
+                cells = [f"{r['n_support']:.0f}", f"{r['objective']:.8g}", f"{relative(r, first):+.1e}"]
+                cells += [f"{r['relative_gap']:.1e}", f"{r['infeasibility']:.0e}", f"{r['differ']:.2%}"]
+            else:
+                cells = [r["status"]]
+            table.add_row(name, contender, *cells)
+            name = ""
+        table.add_section()
+    console.print(table)
+
+
+def show_scaling(results: dict) -> None:
+    contenders = list(dict.fromkeys(contender for by in results.values() for contender, _ in in_turn(by)))
+    table = titled("Seconds to fit nested parts of one data set", "problem", *contenders)
+    for name, by in results.items():
+        table.add_row(name, *(seconds(by[c], "median") if c in by else "" for c in contenders))
+    console.print(table)
+    for contender in contenders:
+        fits = [by[contender] for by in results.values() if "median" in by.get(contender, {})]
+        fits = sorted(fits, key=lambda r: r["n"])[-DOUBLINGS - 1 :]
+        if len(fits) > 1:
+            sizes, times = [math.log(r["n"]) for r in fits], [math.log(r["median"]) for r in fits]
+            exponent = statistics.linear_regression(sizes, times).slope
+            span = f"{fits[0]['n']:.0f} to {fits[-1]['n']:.0f} points"
+            console.print(f"{contender}: seconds grow as n^{exponent:.2f} from {span}")
+
+
+def titled(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        words = heading in ("problem", "contender")
+        table.add_column(heading, justify="left" if words else "right", no_wrap=heading != "problem")
+    return table
+
+
+def in_turn(by: dict[str, dict]) -> list[tuple[str, dict]]:
+    return [(contender, by[contender]) for contender in CONTENDERS if contender in by]
+
+
+def seconds(result: dict, key: str) -> str:
+    return f"{result[key]:.3g}" if key in result else result["status"]
+
+
+def relative(ours: dict, peer: dict) -> float:
+    return (ours["objective"] - peer["objective"]) / max(abs(peer["objective"]), sys.float_info.min)
+
+
+def objective_verdict(ours: dict, peer: dict) -> str:
+    if "objective" not in ours or "objective" not in peer:
+        return ""
+    if ours["infeasibility"] > FEASIBLE:
+        return "ours infeasible"
+    if peer["infeasibility"] > FEASIBLE:
+        return "peer infeasible"
+    return f"{relative(ours, peer):+.1e} {'no worse' if relative(ours, peer) <= NO_WORSE else 'WORSE'}"
+
+
+def target(share: float, reached: float | None) -> str:
+    verdict = "" if reached is None else " met" if reached <= share else " MISSED"
+    return f"≤ {Fraction(share).limit_denominator(100)}{verdict}"
+
+
+# ---------------------------------------------------------------------------------------------- options
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description="Measure maxmargin and its peers on the same problems.")
+    commands = options.add_subparsers(dest="command", required=True)
+    for suite in SUITES:
+        command = commands.add_parser(suite, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        command.add_argument("--only", nargs="+", metavar="NAME", help="problems with any of these in their name")
+        command.add_argument("--contenders", nargs="+", choices=CONTENDERS, help="instead of those of each problem")
+        once = suite in ("agreement", "memory")
+        command.add_argument("--rounds", type=int, default=1 if once else 2, help="turns that each contender gets")
+        command.add_argument("--repeat", type=int, default=1 if once else 3, help="timed fits in each process")
+        command.add_argument(
+            "--budget", type=float, default=0 if once else 60, help="no further fit after this many seconds of them"
+        )
+        command.add_argument("--timeout", type=float, default=600, help="seconds for each process, all included")
+        command.add_argument("--threads", type=int, default=2, help="for every contender")
+        command.add_argument("--out", type=Path, help="CSV file; without it results/SUITE-TIME.csv")
+    commands.add_parser("table").add_argument("file", type=Path)
+    commands.add_parser("list")
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Support vector machines with a proof of how good each fit is.
+
+    from maxmargin import SVC          # in place of: from sklearn.svm import SVC
+    model = SVC(C=10).fit(X, y)
+    print(model.certificate_)
+"""
+
+from .estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from .formulations import FORMULATIONS
+from .gram import KERNELS
+from .problem import ERM, QP
+from .solution import Certificate, History, Solution, Status
+from .solvers import SMO, SOLVERS, Chunking, Decomposition, solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ERM",
+    "FORMULATIONS",
+    "KERNELS",
+    "QP",
+    "SMO",
+    "SOLVERS",
+    "SVC",
+    "SVDD",
+    "SVR",
+    "Certificate",
+    "Chunking",
+    "Decomposition",
+    "History",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "Solution",
+    "Status",
+    "solve",
+]

@@ -1,0 +1,268 @@
+"""The only door to numba: one decorator, one place for what its leaves need from the machine.
+
+Compiled leaves are plain functions on plain arrays. They release the GIL, so that a thread pool of our
+own (:mod:`maxmargin.threads`) can run them side by side; numba's own threads are never used, because its
+thread layer aborts the process when two Python threads enter it at once.
+
+Compiled code is kept on disk in a folder named after a hash of this package's sources. numba by itself
+looks only at the file that holds a function, so a changed callee in another file would stay stale, and
+it writes next to the sources, which an installed package may not do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic, overload
+
+__all__ = ["jit", "inline", "fast_exp", "row_product", "ROW_WIDTH", "cache_dir"]
+
+SLOW_COMPILE_SECONDS = 1.0
+F = TypeVar("F", bound=Callable)
+
+
+def _source_hash() -> str:
+    """A short digest of every source file of the package and of numba's version."""
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {sys.version_info[:2]}".encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_dir() -> Path:
+    """The folder that holds the compiled code of exactly these sources."""
+    base = os.environ.get("MAXMARGIN_CACHE_DIR")
+    if base:
+        root = Path(base)
+    elif sys.platform == "win32":
+        root = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "maxmargin"
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library" / "Caches" / "maxmargin"
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maxmargin"
+    for candidate in (root, Path(tempfile.gettempdir()) / f"maxmargin-{os.environ.get('USER', 'user')}"):
+        folder = candidate / _source_hash()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="maxmargin-"))
+
+
+class _CompileNotice(numba.core.event.Listener):
+    """Says once, in one line, that a first use is compiling when it takes longer than a second."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.started = 0.0
+        self.said = False
+
+    @staticmethod
+    def _ours(event) -> bool:
+        return event.data["dispatcher"].py_func.__module__.startswith(__package__)
+
+    def on_start(self, event) -> None:
+        if self._ours(event):
+            if self.depth == 0:
+                self.started = time.perf_counter()
+            self.depth += 1
+
+    def on_end(self, event) -> None:
+        if not self._ours(event):
+            return
+        self.depth -= 1
+        if self.depth == 0 and not self.said and time.perf_counter() - self.started > SLOW_COMPILE_SECONDS:
+            self.said = True
+            print("maxmargin: compiling its inner loops for this machine (once; kept on disk)", file=sys.stderr)
+
+
+_CACHE_DIR = "" if numba.config.DISABLE_JIT else str(cache_dir())
+_FASTMATH = {"contract", "nsz", "nnan"}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+
+if not numba.config.DISABLE_JIT:
+    numba.core.event.register("numba:compile", _CompileNotice())
+
+
+def jit(function: F) -> F:
+    """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _CACHE_DIR  # read once, while the dispatcher is made
+    try:
+        return numba.njit(function, cache=True, fastmath=_FASTMATH, **_OPTIONS)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def inline(function: F) -> F:
+    """A helper that leaves call: always inlined, compiled with its caller."""
+    return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
+
+
+@intrinsic
+def _pow2_of_shifted(typingctx, t):
+    """2**k from t = k + 1.5 · 2**m, where m is the width of the mantissa: its low bits hold k.
+
+    Shifts and adds on whole registers vectorise; ldexp and float-to-integer conversions do not.
+    """
+    width, bias, shift, real = {
+        numba.types.float32: (32, 127, 23, ir.FloatType()),
+        numba.types.float64: (64, 1023, 52, ir.DoubleType()),
+    }[t]
+
+    def generate(context, builder, signature, args):
+        word = ir.IntType(width)
+        bits = builder.bitcast(args[0], word)
+        return builder.bitcast(builder.shl(builder.add(bits, word(bias)), word(shift)), real)
+
+    return t(t), generate
+
+
+def fast_exp(x):
+    """exp(x) for leaves: a polynomial on the reduced argument, which LLVM turns into vector code.
+
+    The scalar library call that numba would use costs ten times as much. Accurate to 2 units in the last
+    place; arguments outside the normal range are clipped to it.
+    """
+    return np.exp(x)
+
+
+_LOG2E = 1.4426950408889634
+_SHIFT32 = 12582912.0  # 1.5 · 2**23
+_SHIFT64 = 6755399441055744.0  # 1.5 · 2**52
+
+
+def _fast_exp32(x):
+    # Cephes expf: ln 2 split in two, polynomial of degree 5 for (exp(r) - 1 - r) / r².
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    t = x * np.float32(_LOG2E) + np.float32(_SHIFT32)
+    k = t - np.float32(_SHIFT32)
+    r = x - k * np.float32(0.693359375)
+    r = r - k * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * (r * r) + r + np.float32(1.0)
+    return p * _pow2_of_shifted(t)
+
+
+def _fast_exp64(x):
+    # The Taylor polynomial of degree 13 on |r| <= ln(2)/2 leaves 2e-17; ln 2 split so that k * high is exact.
+    x = min(max(x, -708.0), 709.0)
+    t = x * _LOG2E + _SHIFT64
+    k = t - _SHIFT64
+    r = x - k * 0.693147180369123816490
+    r = r - k * 1.90821492927058770002e-10
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _pow2_of_shifted(t)
+
+
+@overload(fast_exp, inline="always", jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})
+def _specialise_fast_exp(x):
+    return _fast_exp32 if x == numba.types.float32 else _fast_exp64
+
+
+ROW_WIDTH = 64  # columns of a block that row_product handles: 8 AVX registers of float32, twice 8 of float64
+
+
+def row_product(a, positions, values, start, stop, block):
+    """a[:] = Σ_s values[s] block[positions[s]] for s in start..stop; a and the rows of block have ROW_WIDTH columns."""
+    a[:] = values[start:stop] @ block[positions[start:stop]]
+
+
+@intrinsic
+def _row_product(typingctx, a, positions, values, start, stop, block):
+    """The sums stay in vector registers over the whole loop.
+
+    Written as a loop over arrays, LLVM cannot know that a and block do not overlap: it loads and stores the
+    sums at every step and checks for overlap before each, which costs three times as much.
+    """
+    real = a.dtype
+    lanes = 8 if real == numba.types.float32 else 4
+    registers = 8
+
+    def generate(context, builder, signature, args):
+        arrays = [context.make_array(ty)(context, builder, value) for ty, value in zip(signature.args, args, strict=True) if isinstance(ty, numba.types.Array)]
+        out, where, weight, table = (array.data for array in arrays)
+        start_, stop_ = args[3], args[4]
+        scalar = ir.FloatType() if lanes == 8 else ir.DoubleType()
+        vector = ir.VectorType(scalar, lanes)
+        index = ir.IntType(64)
+        zero = ir.Constant(vector, [0.0] * lanes)
+
+        def at(pointer, offset):
+            address = builder.gep(pointer, [offset])
+            return builder.bitcast(address, vector.as_pointer())
+
+        for first in range(0, ROW_WIDTH, registers * lanes):
+            before = builder.block
+            head = builder.append_basic_block("row_product.head")
+            body = builder.append_basic_block("row_product.body")
+            done = builder.append_basic_block("row_product.done")
+            builder.branch(head)
+            builder.position_at_end(head)
+            s = builder.phi(index)
+            s.add_incoming(start_, before)
+            sums = [builder.phi(vector) for _ in range(registers)]
+            for total in sums:
+                total.add_incoming(zero, before)
+            builder.cbranch(builder.icmp_signed("<", s, stop_), body, done)
+            builder.position_at_end(body)
+            position = builder.sext(builder.load(builder.gep(where, [s])), index)
+            value = builder.load(builder.gep(weight, [s]))
+            splat = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+            splat = builder.shuffle_vector(
+                splat, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            )
+            row = builder.add(builder.mul(position, index(ROW_WIDTH)), index(first))
+            for u, total in enumerate(sums):
+                entry = builder.load(at(table, builder.add(row, index(u * lanes))), align=scalar_bytes[lanes])
+                product = builder.fmul(splat, entry, flags=("contract",))
+                total.add_incoming(builder.fadd(total, product, flags=("contract",)), body)
+            s.add_incoming(builder.add(s, index(1)), body)
+            builder.branch(head)
+            builder.position_at_end(done)
+            for u, total in enumerate(sums):
+                builder.store(total, at(out, index(first + u * lanes)), align=scalar_bytes[lanes])
+        return context.get_dummy_value()
+
+    scalar_bytes = {8: 4, 4: 8}
+    return numba.types.none(a, positions, values, numba.types.int64, numba.types.int64, block), generate
+
+
+@overload(row_product, inline="always")
+def _specialise_row_product(a, positions, values, start, stop, block):
+    def compiled(a, positions, values, start, stop, block):
+        _row_product(a, positions, values, start, stop, block)
+
+    return compiled

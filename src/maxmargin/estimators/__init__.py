@@ -1,0 +1,7 @@
+"""Estimators with scikit-learn's interface."""
+
+from .classification import SVC, NuSVC
+from .outlier import SVDD, OneClassSVM
+from .regression import SVR, NuSVR
+
+__all__ = ["SVC", "SVDD", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]

@@ -1,0 +1,174 @@
+"""Novelty and outlier detection with kernels: OneClassSVM and SVDD."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import OutlierMixin
+
+from ..formulations import SVDD as SVDDFormulation
+from ..formulations import OneClass
+from ..gram.points import make_points
+from .base import SingleMachine
+
+__all__ = ["SVDD", "OneClassSVM"]
+
+
+class _KernelOutlierDetector(OutlierMixin, SingleMachine):
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit to samples X (n, d); y is not looked at.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
+        self._fit_single(X, np.ones(X.shape[0]), weight)
+        self.offset_ = -self.intercept_
+        return self
+
+    def decision_function(self, X):
+        """Positive inside, negative outside: ``score_samples(X) - offset_``."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X):
+        """+1 for inliers, −1 for outliers."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+class OneClassSVM(_KernelOutlierDetector):
+    """The support of a distribution, a drop-in for scikit-learn's, with a certificate of every fit.
+
+    Parameters are scikit-learn's, and those that :class:`maxmargin.SVC` adds, without ``loss`` and
+    ``fit_intercept``.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        nu=0.5,
+        shrinking=True,
+        cache_size="auto",
+        verbose=False,
+        max_iter=-1,
+        solver="auto",
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _formulation(self):
+        return OneClass(float(self.nu))
+
+    def score_samples(self, X):
+        """The decision function without its offset."""
+        return self._decide(X) - self.intercept_[0]
+
+
+class SVDD(_KernelOutlierDetector):
+    """Support vector data description: the smallest ball in feature space around the samples (Tax & Duin).
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Share of the samples that may lie outside: C = 1 / (nu · sum of weights).
+    C : float, default=None
+        Cost of a sample outside, in place of nu. C = 1 allows none outside.
+
+    The other parameters are those of :class:`OneClassSVM`. A ball differs from OneClassSVM's half-space for kernels
+    with k(x, x) that varies, such as "linear" and "poly".
+
+    Attributes
+    ----------
+    radius_ : float
+        Radius of the ball in feature space.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        nu=0.5,
+        C=None,
+        shrinking=True,
+        cache_size="auto",
+        verbose=False,
+        max_iter=-1,
+        solver="auto",
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.C = C
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _formulation(self):
+        return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit to samples X (n, d); see :meth:`OneClassSVM.fit`."""
+        super().fit(X, y, sample_weight)
+        self.radius_ = self._found
+        return self
+
+    def score_samples(self, X):
+        """2 Σ β_i k(x_i, x) − k(x, x): minus the squared distance to the centre, up to a constant."""
+        values = self._decide(X) - self.intercept_[0]
+        return values - self._self_kernel(self._check_predict_input(X))
+
+    def _self_kernel(self, X) -> np.ndarray:
+        """k(x, x) for each sample."""
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "SVDD(kernel='precomputed') was asked to score new samples; found K(test, train) but not k(x, x) of the new ones; "
+                "use a kernel by name or a callable"
+            )
+        if callable(self.kernel):
+            return np.array([float(np.asarray(self.kernel(X[i : i + 1], X[i : i + 1]))[0, 0]) for i in range(X.shape[0])])
+        return self._kernel_.diag(make_points(X, self._kernel_).norms)

@@ -1,0 +1,48 @@
+"""What every formulation shares: a problem from a Gram and targets, and a decision function from its solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..gram import Gram
+from ..problem import QP
+from ..solution import Solution
+
+__all__ = ["Decision", "Formulation", "equality_rows", "inside"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """f(x) = Σ coef_i k(x_i, x) + intercept."""
+
+    coef: np.ndarray
+    intercept: float
+    found: float | None = None  # what a machine finds besides: the margin of a ν-SVC, the tube of a ν-SVR, a radius
+
+
+class Formulation(Protocol):
+    """A dataclass whose fields are the parameters of the machine."""
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem; ``weight`` multiplies C or enters ν, weight w being w copies."""
+        ...
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """The decision function of a solution."""
+        ...
+
+
+BOUNDARY = 1e-10  # relative
+
+
+def inside(offset: float) -> float:
+    """An offset moved by a hair, so that points on the boundary are inside whatever the rounding."""
+    return offset + BOUNDARY * max(1.0, abs(offset))
+
+
+def equality_rows(n: int, fit_intercept: bool) -> np.ndarray:
+    """A row of ones for a bias that is not penalised, or none."""
+    return np.ones((1, n)) if fit_intercept else np.zeros((0, n))

@@ -1,0 +1,62 @@
+"""C-SVC: min ½‖w‖² + Σ C_i ℓ(y_i f(x_i)) with the hinge, the squared hinge or the Huber hinge.
+
+In signed coefficients β_i = y_i α_i the dual is the QP of problem.py with
+
+| loss          | p          | box of α  | added to the diagonal |
+| ------------- | ---------- | --------- | --------------------- |
+| hinge         | −y         | [0, C_i]  | 0                     |
+| squared hinge | −y         | [0, ∞)    | 1 / (2 C_i)           |
+| Huber, δ      | −(1 + δ) y | [0, C_i]  | 2 δ / C_i             |
+
+which follows from the conjugates in losses.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..gram import Gram, Ridged
+from ..losses import Hinge, HuberHinge, Loss, SquaredHinge
+from ..problem import ERM, QP
+from ..solution import Solution
+from .base import Decision, equality_rows
+
+__all__ = ["CSVC"]
+
+
+@dataclass(frozen=True)
+class CSVC:
+    """Soft-margin classification of y in {−1, +1}."""
+
+    C: float = 1.0
+    loss: str = "hinge"
+    huber_delta: float = 0.5
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("hinge", "squared_hinge", "huber"):
+            raise ValueError(f'loss={self.loss!r} was asked for; found "hinge", "squared_hinge" and "huber"; choose one')
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem."""
+        C = self.C * weight
+        box = np.full(len(y), np.inf) if self.loss == "squared_hinge" else C
+        scale = 1.0 + self.huber_delta if self.loss == "huber" else 1.0
+        if self.loss == "squared_hinge":
+            gram = Ridged(gram, 1.0 / (2.0 * C))
+        elif self.loss == "huber":
+            gram = Ridged(gram, 2.0 * self.huber_delta / C)
+        lower, upper = np.where(y > 0, 0.0, -box), np.where(y > 0, box, 0.0)
+        A = equality_rows(len(y), self.fit_intercept)
+        return QP(gram, -scale * y, lower, upper, A, np.zeros(len(A)))
+
+    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
+        """The primal problem."""
+        losses: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "huber": HuberHinge(self.huber_delta)}
+        return ERM(gram, y, self.C * weight, losses[self.loss], equality_rows(len(y), self.fit_intercept))
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """β and the bias, which is the multiplier of Σβ = 0."""
+        return Decision(solution.beta, float(solution.multipliers.sum()))

@@ -1,0 +1,84 @@
+"""ν-SVC: at most a share ν of margin errors, at least a share ν of support vectors (MPD Table 1, row 2).
+
+    min ½ βᵀKβ   s.t.  0 ≤ y_i β_i ≤ w_i,   Σ β_i = 0,   Σ y_i β_i = ν Σ w_i
+
+The second multiplier is minus the margin ρ; divided by ρ, the decision function is that of a C-SVC with
+C = 1/ρ. Feasible for ν up to 2 min(W₊, W₋) / (W₊ + W₋), where W are the weights of the two classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..gram import Gram, Signed
+from ..problem import QP
+from ..solution import Solution
+from .base import Decision
+
+__all__ = ["NuSVC"]
+
+NO_MARGIN = 1e-12
+
+
+@dataclass(frozen=True)
+class NuSVC:
+    """Classification of y in {−1, +1} with a share ν of support vectors."""
+
+    nu: float = 0.5
+    fit_intercept: bool = True
+    clip: bool = False  # lower nu to the largest feasible one instead of an error
+
+    @staticmethod
+    def largest_nu(y: np.ndarray, weight: np.ndarray) -> float:
+        """The largest feasible ν."""
+        positive, negative = float(weight[y > 0].sum()), float(weight[y <= 0].sum())
+        return 2.0 * min(positive, negative) / (positive + negative)
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem."""
+        most = self.largest_nu(y, weight) if self.fit_intercept else 1.0
+        total = (min(self.nu, most) if self.clip else self.nu) * weight.sum()
+        if self.fit_intercept:
+            if self.nu > most * (1 + 1e-12) and not self.clip:
+                raise ValueError(
+                    f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes so unequal that nu must be in "
+                    f"(0, {most:g}]; lower nu or give the smaller class more weight"
+                )
+            lower, upper = np.where(y > 0, 0.0, -weight), np.where(y > 0, weight, 0.0)
+            return QP(gram, np.zeros(len(y)), lower, upper, np.vstack([np.ones(len(y)), y]), [0.0, total])
+        # Without a bias Σα = ν Σw is the only constraint; in α = yβ a pair step keeps it.
+        return QP(Signed(gram, y), np.zeros(len(y)), np.zeros(len(y)), weight, np.ones((1, len(y))), [total])
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """β/ρ and bias/ρ: the functional margin becomes 1."""
+        if not self.fit_intercept:
+            rho = -float(solution.multipliers[0])
+            return Decision(solution.beta * qp.H.sign / _margin(rho), 0.0, found=rho)
+        bias, minus_rho = self._unbounded_side(qp, solution)
+        scale = _margin(-minus_rho)
+        return Decision(solution.beta / scale, bias / scale, found=-minus_rho)
+
+    @staticmethod
+    def _unbounded_side(qp: QP, solution: Solution) -> tuple[float, float]:
+        """The multipliers, moved where they are not unique.
+
+        With the largest feasible ν a class may have all its coefficients at their bounds. Its margin can then lie
+        anywhere beyond its points at no cost; we move it until the other, heavier class has no errors.
+        """
+        beta, y = solution.beta, qp.A[1]
+        bias, minus_rho = (float(x) for x in solution.multipliers)
+        full = {side: bool((np.abs(beta) >= np.maximum(-qp.lower, qp.upper))[y == side].all()) for side in (1.0, -1.0)}
+        if full[1.0] == full[-1.0]:
+            return bias, minus_rho
+        side = 1.0 if full[1.0] else -1.0
+        moved = -side * float((side * qp.times(beta)[y != side]).max())
+        if side * moved >= side * bias:
+            return bias, minus_rho
+        level = bias - side * minus_rho  # of the other class: stays
+        return moved, side * (moved - level)
+
+
+def _margin(rho: float) -> float:
+    return rho if abs(rho) > NO_MARGIN else 1.0

@@ -1,0 +1,51 @@
+"""ν-SVR: the width of the tube is found, ν bounds the share of points outside it (MPD Table 1, row 5).
+
+With u = α ≥ 0 and v = −α* ≤ 0, two variables a point, β = u + v and
+
+    min ½ βᵀKβ − yᵀβ   s.t.  0 ≤ u_i ≤ C_i,  −C_i ≤ v_i ≤ 0,  Σ β_i = 0,  Σ (u_i − v_i) = ν Σ C_i
+
+The second multiplier is ε.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..gram import Gram, Signed, Tiled
+from ..problem import QP
+from ..solution import Solution
+from .base import Decision
+
+__all__ = ["NuSVR"]
+
+
+@dataclass(frozen=True)
+class NuSVR:
+    """Regression with a share ν of support vectors."""
+
+    nu: float = 0.5
+    C: float = 1.0
+    fit_intercept: bool = True
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem."""
+        n = len(y)
+        C = self.C * weight
+        side = np.repeat([1.0, -1.0], n)
+        total = self.nu * C.sum()
+        zero = np.zeros(n)
+        H = Tiled(gram)
+        if self.fit_intercept:
+            A, b = np.vstack([np.ones(2 * n), side]), [0.0, total]
+            return QP(H, np.tile(-y, 2), np.r_[zero, -C], np.r_[C, zero], A, b)
+        # Without a bias the only constraint is a sum of α and α*, which pair steps keep in those signs.
+        return QP(Signed(H, side), np.r_[-y, y], np.zeros(2 * n), np.tile(C, 2), np.ones((1, 2 * n)), [total])
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """β = u + v, the bias, and ε."""
+        beta = solution.beta if self.fit_intercept else solution.beta * qp.H.sign
+        n = len(beta) // 2
+        eta = solution.multipliers
+        return Decision(beta[:n] + beta[n:], float(eta[0]) if self.fit_intercept else 0.0, found=float(eta[-1]))

@@ -1,0 +1,54 @@
+"""ε-SVR: min ½‖w‖² + Σ C_i ℓ(f(x_i) − y_i) with the ε-insensitive loss or its square.
+
+In signed coefficients β = α − α* there is one variable a point, not two: the QP has p = −y, ε_i = ε and the box
+[−C_i, C_i]; the squared loss has no box and adds 1 / (2 C_i) to the diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..gram import Gram, Ridged
+from ..losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
+from ..problem import ERM, QP
+from ..solution import Solution
+from .base import Decision, equality_rows
+
+__all__ = ["EpsilonSVR"]
+
+
+@dataclass(frozen=True)
+class EpsilonSVR:
+    """Regression with a tube of half-width ε in which errors are free."""
+
+    C: float = 1.0
+    epsilon: float = 0.1
+    loss: str = "epsilon_insensitive"
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("epsilon_insensitive", "squared_epsilon_insensitive"):
+            raise ValueError(
+                f'loss={self.loss!r} was asked for; found "epsilon_insensitive" and "squared_epsilon_insensitive"; choose one'
+            )
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem."""
+        C = self.C * weight
+        squared = self.loss == "squared_epsilon_insensitive"
+        box = np.full(len(y), np.inf) if squared else C
+        A = equality_rows(len(y), self.fit_intercept)
+        H = Ridged(gram, 1.0 / (2.0 * C)) if squared else gram
+        return QP(H, -y, -box, box, A, np.zeros(len(A)), np.full(len(y), self.epsilon))
+
+    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
+        """The primal problem."""
+        squared = self.loss == "squared_epsilon_insensitive"
+        loss: Loss = SquaredEpsilonInsensitive(self.epsilon) if squared else EpsilonInsensitive(self.epsilon)
+        return ERM(gram, y, self.C * weight, loss, equality_rows(len(y), self.fit_intercept))
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """β and the bias."""
+        return Decision(solution.beta, float(solution.multipliers.sum()))

@@ -1,0 +1,271 @@
+"""Gram matrices: symmetric, n × n, perhaps never formed.
+
+A solver asks for blocks of rows (fast, in the precision of the rows) and, when it believes to be done, for
+an exact product in float64. ``take`` gives the same matrix on a subset of the points, which is how
+shrinking, doubling and chunking make a problem smaller.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import threads as th
+from .kernels import RBF, Kernel
+from .points import Points, cross, make_points, weigh
+
+__all__ = ["Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
+
+ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
+BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
+
+
+class Cost:
+    """Counts kernel evaluations: a cost without a clock."""
+
+    def __init__(self) -> None:
+        self.evals = 0
+
+
+class Gram(ABC):
+    """A symmetric matrix that a solver reads by rows."""
+
+    n: int
+    dtype: np.dtype = np.dtype(np.float64)
+    cost: Cost  # kernel evaluations so far, shared by a Gram and all that is taken from it
+    ridge: np.ndarray | None = None  # the part of the diagonal that a view added (see views.py)
+    threads: int = 1
+
+    @property
+    def evals(self) -> int:
+        return self.cost.evals
+
+    @abstractmethod
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
+        """Rows ``index`` as (q, n), or written to ``out[slots]``."""
+
+    @abstractmethod
+    def diag(self) -> np.ndarray:
+        """The diagonal in float64."""
+
+    @abstractmethod
+    def take(self, index: np.ndarray) -> Gram:
+        """The matrix on these points only."""
+
+    @abstractmethod
+    def combine(self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True) -> np.ndarray:
+        """Σ_k coef_k H[index_k, at], from exact entries or from entries as ``rows`` gives them; summed in float64."""
+
+    @abstractmethod
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """H[index, index] from exact entries in float64."""
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        """Hv in float64; only the rows of nonzero entries are touched."""
+        index = np.flatnonzero(v)
+        return self.combine(index, v[index])
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix in float64."""
+        size = self.n * self.n * 8
+        try:
+            out = np.empty((self.n, self.n))
+        except MemoryError:
+            raise MemoryError(
+                f"a dense {self.n} × {self.n} matrix was asked for; it needs {size / 2**30:.1f} GiB, which are not free; "
+                "use a solver that reads rows (decomposition), or fewer points"
+            ) from None
+        step = max(1, BLOCK_BYTES // (8 * self.n))
+        for a in range(0, self.n, step):
+            out[a : a + step] = self.rows(np.arange(a, min(self.n, a + step)))
+        return out
+
+    def duplicates(self) -> np.ndarray | None:
+        """For each point the number of the first point with the same row, or None where that is not known."""
+        return None
+
+
+class KernelGram(Gram):
+    """k(x_i, x_j) for points in memory."""
+
+    def __init__(self, kernel: Kernel, X, n_jobs: int | None = None) -> None:
+        self.kernel = kernel
+        self.threads = th.count(n_jobs)
+        self.exact = make_points(X, kernel)
+        self.fast = self._fast_points()
+        self.cost = Cost()
+        self._adopt()
+
+    def _adopt(self) -> None:
+        self.n = self.exact.n
+        self.dtype = self.fast.dtype
+
+    def _fast_points(self) -> Points:
+        """The points in float32 where that keeps kernel values accurate enough for the rows."""
+        if self.exact.n == 0:
+            return self.exact
+        unit = float(np.finfo(np.float32).eps) / 2
+        points = self.exact
+        if self.kernel.code == RBF and not points.sparse:
+            # Distances do not change when the points are centred, and small norms keep float32 accurate.
+            # A memory map is not copied; tiles of it are cast as they are used.
+            if not isinstance(points.data, np.memmap):
+                centre = points.data.mean(axis=0, dtype=np.float64)
+                data = np.subtract(points.data, centre, dtype=np.float64, casting="same_kind").astype(np.float32)
+                centred = Points(data, np.einsum("ij,ij->i", data, data), points.d)
+                if self.kernel.rounding(float(centred.norms.max()), unit) < ROW_ERROR:
+                    return centred
+                return self._wide(points)
+        if self.kernel.rounding(float(points.norms.max()), unit) < ROW_ERROR:
+            return points.astype(np.float32)
+        return self._wide(points)
+
+    @staticmethod
+    def _wide(points: Points) -> Points:
+        return points.astype(np.float64)
+
+    def rows(self, index, out=None, slots=None):
+        self.cost.evals += len(index) * self.n
+        return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
+
+    def diag(self):
+        return self.kernel.diag(self.exact.norms)
+
+    def take(self, index):
+        part = object.__new__(KernelGram)
+        part.kernel, part.threads, part.cost = self.kernel, self.threads, self.cost
+        part.exact = self.exact.take(index)
+        part.fast = self.fast.take(index) if self.fast is not self.exact else part.exact
+        part._adopt()
+        return part
+
+    def combine(self, index, coef, at=None, exact=True):
+        points = self.exact if exact else self.fast
+        dtype = np.float64 if exact else points.dtype
+        right = points if at is None else points.take(at)
+        self.cost.evals += len(index) * right.n
+        left = points.take(index).astype(dtype)
+        return weigh(self.kernel, left, np.asarray(coef)[:, None], right.astype(dtype), self.threads)[:, 0]
+
+    def block(self, index):
+        self.cost.evals += len(index) ** 2
+        points = self.exact.take(index).astype(np.float64)
+        return cross(self.kernel, points, points, threads=self.threads)
+
+    def duplicates(self):
+        return _first_equal_row(self.exact)
+
+
+def _first_equal_row(points: Points) -> np.ndarray:
+    """For each point the number of the first identical one."""
+    if points.sparse:
+        indptr, indices, data = points.data
+        keys = [
+            indices[a:b].tobytes() + data[a:b].tobytes() for a, b in zip(indptr[:-1], indptr[1:], strict=True)
+        ]
+    else:
+        rows = np.ascontiguousarray(points.data)
+        keys = [row.tobytes() for row in rows]
+    seen: dict[bytes, int] = {}
+    return np.fromiter((seen.setdefault(key, i) for i, key in enumerate(keys)), np.int64, len(keys))
+
+
+class PrecomputedGram(Gram):
+    """A matrix that the user computed, or a subset of its rows and columns."""
+
+    def __init__(self, K: np.ndarray, index: np.ndarray | None = None, cost: Cost | None = None) -> None:
+        self.K = K
+        self.cost = cost or Cost()
+        self.index = index
+        self.n = len(K) if index is None else len(index)
+        self.dtype = K.dtype if K.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+    def rows(self, index, out=None, slots=None):
+        self.cost.evals += len(index) * self.n
+        block = self.K[index] if self.index is None else self.K[np.ix_(self.index[index], self.index)]
+        if out is None:
+            return np.asarray(block, self.dtype)
+        out[slots] = block
+        return out
+
+    def diag(self):
+        diagonal = np.asarray(self.K.diagonal(), np.float64)
+        return diagonal if self.index is None else diagonal[self.index]
+
+    def block(self, index):
+        base = index if self.index is None else self.index[index]
+        return np.asarray(self.K[np.ix_(base, base)], np.float64)
+
+    def take(self, index):
+        return PrecomputedGram(self.K, index if self.index is None else self.index[index], self.cost)
+
+    def combine(self, index, coef, at=None, exact=True):
+        base = np.arange(self.n) if self.index is None else self.index
+        columns = base if at is None else base[at]
+        out = np.zeros(len(columns))
+        step = max(1, BLOCK_BYTES // (8 * max(1, len(columns))))
+        for a in range(0, len(index), step):
+            block = self.K[np.ix_(base[index[a : a + step]], columns)]
+            out += np.asarray(coef[a : a + step], np.float64) @ np.asarray(block, np.float64)
+        return out
+
+
+class CallableGram(Gram):
+    """A kernel given as a function K(X, Z) -> (len(X), len(Z)), called for the rows that are needed."""
+
+    def __init__(self, function: Callable, X, cost: Cost | None = None) -> None:
+        self.function = function
+        self.X = X
+        self.cost = cost or Cost()
+        self.n = self.X.shape[0]
+
+    def _block(self, left, right) -> np.ndarray:
+        self.cost.evals += left.shape[0] * right.shape[0]
+        return checked_block(self.function, left, right)
+
+    def rows(self, index, out=None, slots=None):
+        block = self._block(self.X[index], self.X)
+        if out is None:
+            return block
+        out[slots] = block
+        return out
+
+    def diag(self):
+        return np.array([self._block(self.X[i : i + 1], self.X[i : i + 1])[0, 0] for i in range(self.n)])
+
+    def block(self, index):
+        return self._block(self.X[index], self.X[index])
+
+    def take(self, index):
+        return CallableGram(self.function, self.X[index], self.cost)
+
+    def combine(self, index, coef, at=None, exact=True):
+        right = self.X if at is None else self.X[at]
+        out = np.zeros(right.shape[0])
+        step = max(1, BLOCK_BYTES // (8 * max(1, right.shape[0])))
+        for a in range(0, len(index), step):
+            out += coef[a : a + step] @ self._block(self.X[index[a : a + step]], right)
+        return out
+
+
+def checked_block(function: Callable, left, right) -> np.ndarray:
+    """The user's kernel on two sets of points, its shape and values checked."""
+    block = function(left, right)
+    block = np.asarray(block.toarray() if sp.issparse(block) else block, np.float64)
+    shape = (left.shape[0], right.shape[0])
+    if block.shape != shape:
+        raise ValueError(
+            f"the kernel function was asked for a matrix of shape {shape}; found shape {block.shape}; "
+            "it must return one value for each pair of a row of its first and a row of its second argument"
+        )
+    if not np.isfinite(block).all():
+        raise ValueError("the kernel function was asked for finite values; found NaN or infinity; mend the function")
+    return block
+
+
+def as_gram(H) -> Gram:
+    """H itself if it is a Gram, or a plain symmetric array as one."""
+    return H if isinstance(H, Gram) else PrecomputedGram(np.asarray(H, np.float64))

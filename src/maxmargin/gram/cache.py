@@ -1,0 +1,147 @@
+"""Rows of a Gram matrix, kept while they fit a budget of bytes; the least recently used go first.
+
+Rows live in one slab; ``slot[i]`` tells where row i is, or −1. Leaves read the slab directly, so a row is
+written once and never copied.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._jit import jit
+from .base import Gram
+
+__all__ = ["RowCache", "cache_bytes"]
+
+MEGABYTE = 1 << 20
+LEAST_BYTES = 64 * MEGABYTE
+START_BYTES = 192 * MEGABYTE
+
+
+def cache_bytes(cache_size: float | str) -> int:
+    """The budget in bytes for ``cache_size`` in megabytes, or "auto": a third of what is free now."""
+    if cache_size == "auto":
+        return max(LEAST_BYTES, _free_bytes() // 3)
+    if isinstance(cache_size, str) or not cache_size > 0:
+        raise ValueError(f'cache_size={cache_size!r} was asked for; found no size; give megabytes > 0 or "auto"')
+    return int(cache_size * MEGABYTE)
+
+
+def _free_bytes() -> int:
+    try:
+        with open("/proc/meminfo") as info:
+            for line in info:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return 3 << 30  # no such file on this system: assume a modest machine
+    return 3 << 30
+
+
+class RowCache:
+    """The rows of one Gram that fit the budget, at least ``least`` of them.
+
+    The slab is reserved whole but used only as far as it pays: fresh memory costs more than most kernel
+    rows, so the cache grows past ``START_BYTES`` only when rows that it had dropped are asked for again.
+    """
+
+    def __init__(self, gram: Gram, budget: int, least: int = 2, buffer: np.ndarray | None = None) -> None:
+        n = gram.n
+        most = int(min(n, max(least, budget // (n * gram.dtype.itemsize))))
+        self.buffer = np.empty(most * n, gram.dtype) if buffer is None else buffer
+        self.least = least
+        self.clock = self.asked = self.missed = 0
+        self._lay_out(gram)
+
+    def _lay_out(self, gram: Gram) -> None:
+        """Use the buffer for the rows of this Gram, none known yet."""
+        n = gram.n
+        self.gram = gram
+        self.capacity = min(n, len(self.buffer) // n)
+        self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
+        self.limit = min(self.capacity, max(4 * self.least, START_BYTES // (n * gram.dtype.itemsize)))
+        self.slot = np.full(n, -1, np.int64)
+        self.owner = np.full(self.capacity, -1, np.int64)
+        self.used = np.zeros(self.capacity, np.int64)  # when a slot was last asked for
+        self.dropped = np.zeros(n, bool)
+        self.repeated = 0  # rows computed again because they had been dropped, since the cache last grew
+        self.filled = 0
+
+    @property
+    def hit_rate(self) -> float:
+        return 1.0 - self.missed / max(1, self.asked)
+
+    def fetch(self, index: np.ndarray) -> np.ndarray:
+        """The slots of these rows (no more of them than fit); missing ones are computed together."""
+        self.clock += 1
+        self.asked += len(index)
+        slots = self.slot[index]
+        present = slots >= 0
+        self.used[slots[present]] = self.clock
+        missing = index[~present]
+        if len(missing):
+            self.missed += len(missing)
+            self.repeated += int(self.dropped[missing].sum())
+            fresh = self._room(len(missing))
+            self.gram.rows(missing, self.slab, fresh)
+            self.slot[missing] = fresh
+            self.owner[fresh] = missing
+            self.used[fresh] = self.clock
+            slots = self.slot[index]
+        return slots
+
+    def _room(self, count: int) -> np.ndarray:
+        """Slots for count rows: unused ones first, so that they are neighbours, then the oldest."""
+        busy = int((self.used[: self.filled] == self.clock).sum())
+        if self.repeated > self.limit // 4 or busy + count > self.limit:
+            self.limit = min(self.capacity, max(2 * self.limit, busy + count))
+            self.repeated = 0
+        if busy + count > self.limit:
+            raise MemoryError(
+                f"{busy + count} kernel rows were asked for at once; found room for {self.limit}; raise cache_size"
+            )
+        first = min(count, self.limit - self.filled)
+        fresh = np.arange(self.filled, self.filled + first)
+        if count > first:
+            old = np.flatnonzero(self.used[: self.filled] < self.clock)
+            need = count - first
+            oldest = np.sort(old[np.argpartition(self.used[old], need - 1)[:need]])
+            self.slot[self.owner[oldest]] = -1
+            self.dropped[self.owner[oldest]] = True
+            fresh = np.concatenate([fresh, oldest])
+        self.filled += first
+        return fresh
+
+    def restrict(self, index: np.ndarray) -> None:
+        """Go on with the Gram on these points only (ascending), keeping what is known of its rows."""
+        old_slot, old_n = self.slot, self.gram.n
+        part = self.gram.take(index)
+        kept = np.flatnonzero(old_slot[index] >= 0)
+        kept = kept[np.argsort(old_slot[index[kept]])]
+        source = old_slot[index[kept]]
+        used = self.used[source]
+        self._lay_out(part)
+        kept, source, used = kept[: self.capacity], source[: self.capacity], used[: self.capacity]
+        compact_rows(self.buffer, source, old_n, index)
+        self.filled = len(kept)
+        self.limit = max(self.limit, self.filled)
+        self.slot[kept] = np.arange(self.filled)
+        self.owner[: self.filled] = kept
+        self.used[: self.filled] = used
+
+    def restart(self, gram: Gram) -> None:
+        """Go on with another Gram in the same memory, none of its rows known."""
+        self._lay_out(gram)
+
+
+@jit
+def compact_rows(buffer, source, n, columns):
+    """Row k of the narrower layout <- columns of row source[k] of the wider one, in place.
+
+    source and columns ascend, so that nothing is overwritten before it is read.
+    """
+    m = len(columns)
+    for k in range(len(source)):
+        base = source[k] * n
+        for c in range(m):
+            buffer[k * m + c] = buffer[base + columns[c]]

@@ -1,0 +1,268 @@
+"""Kernels and their compiled core.
+
+Every kernel here is a function of one number a pair of points: the inner product (and the squared norms)
+or, for the Laplacian kernel, the L1 distance. The compiled leaves compute that number for a tile of pairs
+and turn it into kernel values while the tile is still in the first cache.
+
+| name      | k(x, z)                    |
+| --------- | -------------------------- |
+| linear    | xᵀz                        |
+| poly      | (γ xᵀz + c)^degree         |
+| rbf       | exp(−γ ‖x − z‖²)           |
+| sigmoid   | tanh(γ xᵀz + c)            |
+| laplacian | exp(−γ ‖x − z‖₁)           |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._jit import ROW_WIDTH, fast_exp, inline, jit, row_product
+
+__all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
+
+LINEAR, POLY, RBF, SIGMOID, LAPLACIAN = range(5)
+KERNELS = {"linear": LINEAR, "poly": POLY, "rbf": RBF, "sigmoid": SIGMOID, "laplacian": LAPLACIAN}
+
+Q = ROW_WIDTH  # pairs a tile row
+DIRECT_FEATURES = 1024  # up to here a block holds all features: at most 256 KiB of float32
+T = 64  # rows a tile; T × Q × 8 bytes fit the first two cache levels together with the block
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its parameters, as LIBSVM names them."""
+
+    name: str = "rbf"
+    gamma: float = 1.0
+    coef0: float = 0.0
+    degree: float = 3
+
+    def __post_init__(self) -> None:
+        if self.name not in KERNELS:
+            raise ValueError(f"kernel={self.name!r} was asked for; found {sorted(KERNELS)}; name one of them or pass a callable")
+
+    @property
+    def code(self) -> int:
+        return KERNELS[self.name]
+
+    def diag(self, squared_norms: np.ndarray) -> np.ndarray:
+        """k(x, x) for points with these squared norms."""
+        if self.code in (RBF, LAPLACIAN):
+            return np.ones(len(squared_norms))
+        if self.code == LINEAR:
+            return squared_norms.astype(float)
+        inner = self.gamma * squared_norms.astype(float) + self.coef0
+        return np.tanh(inner) if self.code == SIGMOID else inner**self.degree
+
+    def rounding(self, largest_squared_norm: float, unit: float) -> float:
+        """About how large the error of one kernel value is when it is computed with this unit roundoff."""
+        if self.code == RBF:
+            return 4 * unit * max(1.0, self.gamma * largest_squared_norm)
+        if self.code == LAPLACIAN:
+            return 4 * unit * max(1.0, self.gamma * math.sqrt(largest_squared_norm))
+        if self.code == SIGMOID:
+            return 4 * unit * max(1.0, abs(self.gamma) * largest_squared_norm + abs(self.coef0))
+        inner = (self.gamma if self.code == POLY else 1.0) * largest_squared_norm + abs(self.coef0)
+        degree = self.degree if self.code == POLY else 1.0
+        return 4 * unit * max(1.0, degree) * abs(inner) ** degree
+
+
+@inline
+def _finish(a, code, gamma, coef0, degree, norm, norms):
+    """Turn inner products (L1 distances for the Laplacian) in a into kernel values, in place."""
+    n = a.shape[0]
+    two = a.dtype.type(2.0)
+    one = a.dtype.type(1.0)
+    if code == RBF:
+        for k in range(n):
+            a[k] = fast_exp(min(gamma * (two * a[k] - norm - norms[k]), a.dtype.type(0.0)))
+    elif code == LAPLACIAN:
+        for k in range(n):
+            a[k] = fast_exp(-gamma * max(a[k] + norm + norms[k], a.dtype.type(0.0)))
+    elif code == POLY:
+        if degree == 3.0:
+            for k in range(n):
+                x = gamma * a[k] + coef0
+                a[k] = x * x * x
+        elif degree == 2.0:
+            for k in range(n):
+                x = gamma * a[k] + coef0
+                a[k] = x * x
+        else:
+            for k in range(n):
+                a[k] = (gamma * a[k] + coef0) ** degree
+    elif code == SIGMOID:
+        limit = a.dtype.type(40.0)
+        for k in range(n):
+            x = two * min(max(gamma * a[k] + coef0, -limit), limit)
+            a[k] = one - two / (fast_exp(x) + one)
+
+
+@jit
+def transform(block, code, gamma, coef0, degree, norms_left, norms, start, stop):
+    """Turn inner products block[i, j] into kernel values in place, columns start to stop."""
+    g = block.dtype.type(gamma)
+    c = block.dtype.type(coef0)
+    d = block.dtype.type(degree)
+    for i in range(block.shape[0]):
+        _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
+
+
+@inline
+def _gather_block(indptr, indices, data, first, count, where, block):
+    """Scatter rows first..first+count of a CSR matrix to columns of a small dense block.
+
+    With few features, row j of the block is feature j. With many, where[j] is the row that holds feature
+    j, or −1: products then skip the features that no row of the block has, for text nearly all of them.
+    """
+    direct = len(where) == 0
+    height = 0
+    zero = block.dtype.type(0.0)
+    if direct:
+        for j in range(block.shape[0]):
+            for c in range(Q):
+                block[j, c] = zero
+    for k in range(count):
+        for s in range(indptr[first + k], indptr[first + k + 1]):
+            row = indices[s]
+            if not direct:
+                if where[row] < 0:
+                    where[row] = height
+                    for c in range(Q):
+                        block[height, c] = zero
+                    height += 1
+                row = where[row]
+            block[row, k] += data[s]
+
+
+@inline
+def _compact(indices, data, start, stop, where, positions, values):
+    """The entries of a sparse row whose feature the block holds, as positions in the block; how many."""
+    m = 0
+    for s in range(start, stop):
+        w = where[indices[s]]
+        if w >= 0:
+            positions[m] = w
+            values[m] = data[s]
+            m += 1
+    return m
+
+
+@inline
+def _tile_row(a, code, positions, values, s, m, block):
+    """a[k] = inner product (or what the L1 distance adds to the norms) of entries s..m and column k of block."""
+    if code == LAPLACIAN:
+        for k in range(Q):
+            a[k] = a.dtype.type(0.0)
+        for r in range(s, m):
+            v = values[r]
+            b = block[positions[r]]
+            for k in range(Q):
+                a[k] += abs(v - b[k]) - abs(v) - abs(b[k])
+        return
+    row_product(a, positions, values, s, m, block)
+
+
+@inline
+def _workspace(lptr, rptr, features, start, stop, dtype):
+    """Buffers for one thread: block, where, positions, values, one tile and the block's norms."""
+    direct = features <= DIRECT_FEATURES
+    total = len(lptr) - 1
+    height = features
+    widest = 0
+    if not direct:
+        height = 0
+        for first in range(0, total, Q):
+            height = max(height, lptr[min(first + Q, total)] - lptr[first])
+        for i in range(start, stop):
+            widest = max(widest, rptr[i + 1] - rptr[i])
+    return (
+        np.empty((min(height, features), Q), dtype),
+        np.full(0 if direct else features, -1, np.int32),
+        np.empty(widest, np.int32),
+        np.empty(widest, dtype),
+        np.empty((T, Q), dtype),
+        np.zeros(Q, dtype),
+    )
+
+
+@inline
+def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block):
+    """tile[t, k] = k(block column k, right point i0 + t) for t < m."""
+    rptr, ridx, rdata = right
+    code, gamma, coef0, degree = kernel
+    dtype = rdata.dtype
+    g, c0, deg = dtype.type(gamma), dtype.type(coef0), dtype.type(degree)
+    for t in range(m):
+        i = i0 + t
+        a = tile[t]
+        if len(where):
+            kept = _compact(ridx, rdata, rptr[i], rptr[i + 1], where, positions, values)
+            _tile_row(a, code, positions, values, 0, kept, block)
+        else:
+            _tile_row(a, code, ridx, rdata, rptr[i], rptr[i + 1], block)
+        _finish(a, code, g, c0, deg, norms[i], norm_block)
+
+
+@jit
+def sparse_rows(left, norms_left, right, norms, features, kernel, out, slots, start, stop):
+    """out[slots[k], i] = k(left_k, right_i) for right points start..stop; both sides CSR triples."""
+    lptr, lidx, ldata = left
+    block, where, positions, values, tile, norm_block = _workspace(
+        lptr, right[0], features, start, stop, ldata.dtype
+    )
+    for first in range(0, len(slots), Q):
+        count = min(Q, len(slots) - first)
+        _gather_block(lptr, lidx, ldata, first, count, where, block)
+        norm_block[:count] = norms_left[first : first + count]
+        for i0 in range(start, stop, T):
+            m = min(T, stop - i0)
+            _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)
+            for k in range(count):
+                row = out[slots[first + k]]
+                for t in range(m):
+                    row[i0 + t] = tile[t, k]
+        if len(where):
+            for s in range(lptr[first], lptr[first + count]):
+                where[lidx[s]] = -1
+
+
+@jit
+def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, start, stop):
+    """out[i, c] += Σ_k coef[k, c] k(left_k, right_i) for right points start..stop, kernel values never stored."""
+    lptr, lidx, ldata = left
+    block, where, positions, values, tile, norm_block = _workspace(
+        lptr, right[0], features, start, stop, ldata.dtype
+    )
+    total = len(lptr) - 1
+    columns = coef.shape[1]
+    padded = np.zeros((columns, Q), np.float64)
+    for first in range(0, total, Q):
+        count = min(Q, total - first)
+        _gather_block(lptr, lidx, ldata, first, count, where, block)
+        norm_block[:count] = norms_left[first : first + count]
+        padded[:, :] = 0.0
+        for k in range(count):
+            for c in range(columns):
+                padded[c, k] = coef[first + k, c]
+        for i0 in range(start, stop, T):
+            m = min(T, stop - i0)
+            _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)
+            for t in range(m):
+                a = tile[t]
+                for c in range(columns):
+                    w = padded[c]
+                    s0 = s1 = s2 = s3 = 0.0
+                    for k in range(0, Q, 4):
+                        s0 += w[k] * a[k]
+                        s1 += w[k + 1] * a[k + 1]
+                        s2 += w[k + 2] * a[k + 2]
+                        s3 += w[k + 3] * a[k + 3]
+                    out[i0 + t, c] += (s0 + s1) + (s2 + s3)
+        if len(where):
+            for s in range(lptr[first], lptr[first + count]):
+                where[lidx[s]] = -1

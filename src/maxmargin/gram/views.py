@@ -1,0 +1,153 @@
+"""Grams made from Grams: K + D, K + c, K with signs and K tiled. Views stack."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Gram
+
+__all__ = ["Ridged", "Shifted", "Signed", "Tiled"]
+
+
+class _View(Gram):
+    def __init__(self, inner: Gram) -> None:
+        self.inner = inner
+        self.n = inner.n
+        self.dtype = inner.dtype
+        self.ridge = inner.ridge
+        self.threads = inner.threads
+        self.cost = inner.cost
+
+    def duplicates(self):
+        return self.inner.duplicates()
+
+
+class Ridged(_View):
+    """K + diag(ridge): what a squared loss adds to the dual."""
+
+    def __init__(self, inner: Gram, ridge: np.ndarray) -> None:
+        super().__init__(inner)
+        self.added = np.asarray(ridge, np.float64)
+        self.ridge = self.added if inner.ridge is None else inner.ridge + self.added
+
+    def rows(self, index, out=None, slots=None):
+        block = self.inner.rows(index, out, slots)
+        block[np.arange(len(index)) if out is None else slots, index] += self.added[index]
+        return block
+
+    def diag(self):
+        return self.inner.diag() + self.added
+
+    def block(self, index):
+        return self.inner.block(index) + np.diag(self.added[index])
+
+    def take(self, index):
+        return Ridged(self.inner.take(index), self.added[index])
+
+    def combine(self, index, coef, at=None, exact=True):
+        full = self.inner.combine(index, coef, at, exact)
+        where = np.zeros(self.n)
+        where[index] = coef * self.added[index]
+        return full + (where if at is None else where[at])
+
+    def duplicates(self):
+        return None  # equal points have rows that differ on the diagonal
+
+
+class Shifted(_View):
+    """K + constant: a penalised bias."""
+
+    def __init__(self, inner: Gram, constant: float = 1.0) -> None:
+        super().__init__(inner)
+        self.constant = constant
+
+    def rows(self, index, out=None, slots=None):
+        block = self.inner.rows(index, out, slots)
+        if out is None:
+            block += self.constant
+        else:
+            out[slots] += self.constant
+        return block
+
+    def diag(self):
+        return self.inner.diag() + self.constant
+
+    def block(self, index):
+        return self.inner.block(index) + self.constant
+
+    def take(self, index):
+        return Shifted(self.inner.take(index), self.constant)
+
+    def combine(self, index, coef, at=None, exact=True):
+        return self.inner.combine(index, coef, at, exact) + self.constant * np.sum(coef)
+
+
+class Tiled(_View):
+    """[[K, K], [K, K]]: a variable for each sign of a coefficient, both on the same point.
+
+    ``point`` maps a variable to its point, so that a subset of the variables is again a view.
+    """
+
+    def __init__(self, inner: Gram, point: np.ndarray | None = None) -> None:
+        super().__init__(inner)
+        self.point = np.tile(np.arange(inner.n), 2) if point is None else point
+        self.n = len(self.point)
+
+    def rows(self, index, out=None, slots=None):
+        block = self.inner.rows(self.point[index])[:, self.point]
+        if out is None:
+            return block
+        out[slots] = block
+        return out
+
+    def diag(self):
+        return self.inner.diag()[self.point]
+
+    def block(self, index):
+        return self.inner.block(self.point[index])
+
+    def take(self, index):
+        kept, point = np.unique(self.point[index], return_inverse=True)
+        return Tiled(self.inner.take(kept), point)
+
+    def combine(self, index, coef, at=None, exact=True):
+        summed = np.zeros(self.inner.n)
+        np.add.at(summed, self.point[index], coef)
+        used = np.flatnonzero(summed)
+        return self.inner.combine(used, summed[used], None, exact)[self.point if at is None else self.point[at]]
+
+    def duplicates(self):
+        return None
+
+
+class Signed(_View):
+    """s_i s_j K_ij: coefficients without a sign, for the rare constraint that needs them."""
+
+    def __init__(self, inner: Gram, sign: np.ndarray) -> None:
+        super().__init__(inner)
+        self.sign = np.asarray(sign, np.float64)
+
+    def rows(self, index, out=None, slots=None):
+        block = self.inner.rows(index)
+        block *= self.sign.astype(block.dtype)
+        block *= self.sign[index, None].astype(block.dtype)
+        if out is None:
+            return block
+        out[slots] = block
+        return out
+
+    def diag(self):
+        return self.inner.diag()
+
+    def block(self, index):
+        return self.inner.block(index) * np.outer(self.sign[index], self.sign[index])
+
+    def take(self, index):
+        return Signed(self.inner.take(index), self.sign[index])
+
+    def combine(self, index, coef, at=None, exact=True):
+        summed = self.inner.combine(index, coef * self.sign[index], at, exact)
+        return summed * (self.sign if at is None else self.sign[at])
+
+    def duplicates(self):
+        return None

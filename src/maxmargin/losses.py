@@ -1,0 +1,165 @@
+"""Losses of a margin or a residual: value, slope, curvature and conjugate, all of one sample, vectorised.
+
+A classification loss is a function of the margin m = y f, a regression loss of the residual r = f − y.
+``conjugate(u)`` is sup over the argument of (u · argument − value), infinite outside the domain; with
+β_i = −C_i slope it turns the primal into the dual, and the two values bracket the optimum.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+__all__ = [
+    "LOSSES",
+    "EpsilonInsensitive",
+    "Hinge",
+    "HuberHinge",
+    "Loss",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+]
+
+DOMAIN_SLACK = 1e-12  # rounding that is still inside a conjugate's domain
+
+
+def _inside(value, condition):
+    return np.where(condition, value, np.inf)
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A convex function of one argument."""
+
+    classification: ClassVar[bool]
+
+    def argument(self, y, f):
+        """What the loss looks at: the margin for classification, the residual for regression."""
+        return y * f if self.classification else f - y
+
+    @abstractmethod
+    def value(self, a):
+        """The loss."""
+
+    @abstractmethod
+    def slope(self, a):
+        """Its derivative (one of them at a corner)."""
+
+    @abstractmethod
+    def curvature(self, a):
+        """Its second derivative where it has one."""
+
+    @abstractmethod
+    def conjugate(self, u):
+        """Its convex conjugate."""
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """max(0, 1 − m)."""
+
+    classification: ClassVar[bool] = True
+
+    def value(self, m):
+        return np.maximum(0.0, 1.0 - m)
+
+    def slope(self, m):
+        return np.where(m < 1.0, -1.0, 0.0)
+
+    def curvature(self, m):
+        return np.zeros_like(m)
+
+    def conjugate(self, u):
+        return _inside(u, (u >= -1.0 - DOMAIN_SLACK) & (u <= DOMAIN_SLACK))
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """max(0, 1 − m)²."""
+
+    classification: ClassVar[bool] = True
+
+    def value(self, m):
+        return np.maximum(0.0, 1.0 - m) ** 2
+
+    def slope(self, m):
+        return -2.0 * np.maximum(0.0, 1.0 - m)
+
+    def curvature(self, m):
+        return np.where(m < 1.0, 2.0, 0.0)
+
+    def conjugate(self, u):
+        return _inside(u + u * u / 4.0, u <= DOMAIN_SLACK)
+
+
+@dataclass(frozen=True)
+class HuberHinge(Loss):
+    """The hinge with its corner replaced by a parabola on |1 − m| ≤ delta (PRIMAL eq. 8)."""
+
+    delta: float = 0.5
+    classification: ClassVar[bool] = True
+
+    def value(self, m):
+        t = 1.0 + self.delta - m
+        return np.where(t <= 0, 0.0, np.where(t >= 2 * self.delta, 1.0 - m, t * t / (4 * self.delta)))
+
+    def slope(self, m):
+        return -np.clip((1.0 + self.delta - m) / (2 * self.delta), 0.0, 1.0)
+
+    def curvature(self, m):
+        return np.where(np.abs(1.0 - m) < self.delta, 1.0 / (2 * self.delta), 0.0)
+
+    def conjugate(self, u):
+        return _inside((1.0 + self.delta) * u + self.delta * u * u, (u >= -1.0 - DOMAIN_SLACK) & (u <= DOMAIN_SLACK))
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """max(0, |r| − epsilon)."""
+
+    epsilon: float = 0.1
+    classification: ClassVar[bool] = False
+
+    def value(self, r):
+        return np.maximum(0.0, np.abs(r) - self.epsilon)
+
+    def slope(self, r):
+        return np.where(np.abs(r) > self.epsilon, np.sign(r), 0.0)
+
+    def curvature(self, r):
+        return np.zeros_like(r)
+
+    def conjugate(self, u):
+        return _inside(self.epsilon * np.abs(u), np.abs(u) <= 1.0 + DOMAIN_SLACK)
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(Loss):
+    """max(0, |r| − epsilon)²."""
+
+    epsilon: float = 0.1
+    classification: ClassVar[bool] = False
+
+    def value(self, r):
+        return np.maximum(0.0, np.abs(r) - self.epsilon) ** 2
+
+    def slope(self, r):
+        return 2.0 * np.sign(r) * np.maximum(0.0, np.abs(r) - self.epsilon)
+
+    def curvature(self, r):
+        return np.where(np.abs(r) > self.epsilon, 2.0, 0.0)
+
+    def conjugate(self, u):
+        return self.epsilon * np.abs(u) + u * u / 4.0
+
+
+LOSSES = {
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "huber": HuberHinge,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+}

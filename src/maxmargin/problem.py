@@ -1,0 +1,148 @@
+"""The problem that every support vector machine is, and the proof of how well it is solved.
+
+    min  ½ βᵀHβ + pᵀβ + Σ ε_i |β_i|     s.t.  lower ≤ β ≤ upper,   Aβ = b      (k rows in A)
+
+β are signed coefficients (y_i α_i for classification, α_i − α_i* for regression), so H never carries
+labels. With multipliers η of the equality constraints,
+
+    s = Hβ + p + Aᵀη          f(x) = Σ β_i k(x_i, x) + Σ_j η_j φ_j(x),
+
+η are the free parameters of the decision function (MPD's "dual-dual trick"): the bias for a row of ones.
+
+For any feasible β and any η,
+
+    gap(β, η) = Σ_i max_{z ∈ box_i} [ r_i (β_i − z) + ½ d_i (β_i² − z²) + ε_i (|β_i| − |z|) ] − ηᵀ(Aβ − b)
+
+bounds how far β is from the optimum, where d is the part of H's diagonal that a squared loss has added
+(0 for most problems) and r = s − dβ. For C-SVC, SVR and their squared losses it is primal − dual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .losses import Loss
+from .solution import Certificate
+
+__all__ = ["QP", "ERM"]
+
+
+@dataclass(frozen=True)
+class QP:
+    """A box-constrained convex quadratic program with k equality constraints."""
+
+    H: object  # a Gram or a plain symmetric array
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    A: np.ndarray | None = None
+    b: np.ndarray | None = None
+    eps: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.p)
+        put = object.__setattr__
+        put(self, "p", np.ascontiguousarray(self.p, np.float64))
+        for name, default in (("lower", None), ("upper", None), ("eps", 0.0)):
+            value = getattr(self, name)
+            value = default if value is None else value
+            put(self, name, np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float64), n)))
+        A = np.zeros((0, n)) if self.A is None else np.atleast_2d(np.asarray(self.A, np.float64))
+        put(self, "A", np.ascontiguousarray(A))
+        put(self, "b", np.zeros(len(A)) if self.b is None else np.atleast_1d(np.asarray(self.b, np.float64)))
+        self._check(n)
+
+    def _check(self, n: int) -> None:
+        size = self.H.n if hasattr(self.H, "n") else np.shape(self.H)[0]
+        if size != n or self.A.shape[1] != n or self.b.shape != (len(self.A),):
+            raise ValueError(
+                f"a QP of {n} variables was asked for; found H of {size}, A of shape {self.A.shape}, b of shape {self.b.shape}; "
+                "H must be n × n, A k × n and b of length k"
+            )
+        if not (np.isfinite(self.p).all() and np.isfinite(self.A).all() and np.isfinite(self.b).all()):
+            raise ValueError("a QP was asked for; found NaN or infinity in p, A or b; all must be finite")
+        if np.isnan(self.lower).any() or np.isnan(self.upper).any() or (self.lower > self.upper).any():
+            raise ValueError("a QP was asked for; found lower > upper or NaN in a box; give lower <= upper for each variable")
+        if not (self.eps >= 0).all():
+            raise ValueError("a QP was asked for; found a negative eps; each must be >= 0")
+
+    @property
+    def n(self) -> int:
+        return len(self.p)
+
+    def times(self, beta: np.ndarray) -> np.ndarray:
+        """Hβ in float64, from the problem and not from a solver's book-keeping."""
+        return self.H.matvec(beta) if hasattr(self.H, "matvec") else np.asarray(self.H, np.float64) @ beta
+
+    def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
+        """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
+        H_beta = self.times(beta) if H_beta is None else H_beta
+        return float(0.5 * beta @ H_beta + self.p @ beta + self.eps @ np.abs(beta))
+
+    def gradient(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> np.ndarray:
+        """s = Hβ + p + Aᵀη, without the ε term, which has a corner at 0."""
+        H_beta = self.times(beta) if H_beta is None else H_beta
+        return H_beta + self.p + self.A.T @ eta
+
+    def infeasibility(self, beta: np.ndarray) -> float:
+        """The largest violation of a box or an equality constraint."""
+        box = np.maximum(self.lower - beta, beta - self.upper).max(initial=0.0)
+        return float(max(0.0, box, np.abs(self.A @ beta - self.b).max(initial=0.0)))
+
+    def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
+        """The largest decrease rate of a variable that may grow plus that of one that may shrink.
+
+        With one equality constraint this is LIBSVM's m(β) − M(β), whatever η.
+        """
+        up = s + np.where(beta >= 0, self.eps, -self.eps)
+        down = s + np.where(beta > 0, self.eps, -self.eps)
+        grow = -up[beta < self.upper].min(initial=0.0)
+        shrink = down[beta > self.lower].max(initial=0.0)
+        return float(max(grow, 0.0) + max(shrink, 0.0))
+
+    def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
+        """How far the objective can be from its optimum (see above)."""
+        ridge = getattr(self.H, "ridge", None)
+        d = np.zeros(self.n) if ridge is None else ridge
+        r = s - d * beta
+        # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip (d = 0: a corner).
+        shrunk = np.sign(-r) * np.maximum(np.abs(r) - self.eps, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            free = np.where(shrunk == 0.0, 0.0, shrunk / d)
+        z = np.clip(free, self.lower, self.upper)
+        if np.isinf(z).any():
+            return float("inf")  # an infinite box without curvature bounds nothing
+        terms = r * (beta - z) + 0.5 * d * (beta * beta - z * z) + self.eps * (np.abs(beta) - np.abs(z))
+        return float(terms.sum() - eta @ (self.A @ beta - self.b))
+
+    def certificate(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> Certificate:
+        """The proof of quality for β and η."""
+        H_beta = self.times(beta) if H_beta is None else H_beta
+        s = self.gradient(beta, eta, H_beta)
+        dual = -self.objective(beta, H_beta)
+        gap = self.gap(beta, eta, s)
+        return Certificate(dual + gap, dual, gap, self.violation(beta, s), self.infeasibility(beta))
+
+
+@dataclass(frozen=True)
+class ERM:
+    """The primal view: min ½ βᵀKβ + Σ C_i ℓ(y_i, (Kβ)_i + φ(x_i)ᵀη)."""
+
+    K: object
+    y: np.ndarray
+    cost: np.ndarray
+    loss: Loss
+    phi: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # rows φ_j(x_i), as the rows of a QP's A
+
+    def decision(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
+        """f at the training points."""
+        values = self.K.matvec(beta) if hasattr(self.K, "matvec") else np.asarray(self.K) @ beta
+        return values + (self.phi.T @ eta if len(eta) else 0.0)
+
+    def objective(self, beta: np.ndarray, eta: np.ndarray) -> float:
+        """The regularised risk."""
+        f = self.decision(beta, eta)
+        penalty = 0.5 * float(beta @ (f - (self.phi.T @ eta if len(eta) else 0.0)))
+        return penalty + float(self.cost @ self.loss.value(self.loss.argument(self.y, f)))

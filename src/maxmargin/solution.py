@@ -1,0 +1,81 @@
+"""What a solver hands back: coefficients, a proof of how good they are, and how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+__all__ = ["Status", "Certificate", "History", "Solution"]
+
+
+class Status(Enum):
+    """Why a solver stopped: each value is a sentence that a user can act on."""
+
+    CONVERGED = "the solution meets the tolerance"
+    MAX_ITERATIONS = "the iteration limit was reached; raise max_iter, or scale the features, or lower C"
+    TIME_LIMIT = "the time limit was reached; raise time_limit, or accept the gap"
+    INTERRUPTED = "the fit was interrupted; the model is the best one found so far"
+    CALLBACK = "the callback asked to stop; the model is the best one found so far"
+    STALLED = "rounding errors stop further progress; scale the features, or accept the gap"
+
+    @property
+    def converged(self) -> bool:
+        return self is Status.CONVERGED
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof of quality, computed from the problem and the coefficients alone.
+
+    ``primal - dual = gap`` bounds how far the objective can be from its optimum, whoever found the
+    coefficients. ``violation`` is the largest violation of the optimality conditions (what ``tol``
+    means), ``infeasibility`` the largest violation of a constraint.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    infeasibility: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return self.gap / max(abs(self.primal), abs(self.dual), np.finfo(float).tiny)
+
+    def __str__(self) -> str:
+        return (
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g} "
+            f"({self.relative_gap:.2g} of the objective), largest violation {self.violation:.2g}"
+        )
+
+
+@dataclass
+class History:
+    """What happened, a row a recorded step; ``columns`` name the entries."""
+
+    columns = ("seconds", "iteration", "objective", "violation", "active", "kernel_evals", "hit_rate")
+    rows: list[tuple] = field(default_factory=list)
+
+    def column(self, name: str) -> np.ndarray:
+        """One quantity over time."""
+        return np.array([row[self.columns.index(name)] for row in self.rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients and multipliers with their certificate."""
+
+    beta: np.ndarray
+    multipliers: np.ndarray
+    certificate: Certificate
+    status: Status
+    n_iter: int
+    seconds: float
+    kernel_evals: int
+    history: History

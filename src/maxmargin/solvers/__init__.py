@@ -1,0 +1,35 @@
+"""Solvers of the QP, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..monitor import Monitor
+from ..problem import QP
+from ..solution import Solution
+from .base import Solver
+from .chunking import Chunking
+from .decomposition import SMO, Decomposition
+
+__all__ = ["SMO", "SOLVERS", "Chunking", "Decomposition", "Solver", "make_solver", "solve"]
+
+SOLVERS: dict[str, type] = {
+    "smo": SMO,
+    "decomposition": Decomposition,
+    "chunking": Chunking,
+}
+
+
+def make_solver(solver, **options):
+    """A solver by name with these options, or the solver itself as it was made."""
+    if not isinstance(solver, str):
+        return solver
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} was asked for; found {sorted(SOLVERS)}; name one of them or pass a solver")
+    return SOLVERS[solver](**options)
+
+
+def solve(qp: QP, solver="decomposition", start: np.ndarray | None = None, monitor: Monitor | None = None, **options) -> Solution:
+    """Solve a QP with a solver by name; options are the solver's own."""
+    with monitor or Monitor() as watch:
+        return make_solver(solver, **options).solve(qp, start, watch)

@@ -1,0 +1,375 @@
+"""Decomposition: solve the QP on a small working set at a time (SLIDES; Osuna, Joachims, Platt, Fan et al.).
+
+    min ½ βᵀHβ + pᵀβ + Σ ε_i |β_i|   s.t.  box,  one fixed sum a group of variables
+
+    repeat
+        W  <- the q variables that promise most: steepest feasible direction (Joachims 1999)
+        solve the problem on W with the rest fixed, by pair steps (SMO, second-order choice: Fan et al. 2005)
+        v  <- v − H[:, W] Δβ_W                          one pass over q cached rows
+        now and then: drop variables that are stuck at a bound (shrinking)
+    until the largest violation on all variables < tol, checked with an exact product
+
+With q = 2 the working set is the pair itself (SMO); with q ≥ n the first working set is the whole problem.
+
+Equality constraints. Variables with the same column of A form a group. If the distinct columns are
+linearly independent, Aβ = b fixes the sum of each group and nothing else, so a pair step inside a group is
+feasible: one group for C-SVC, SVR and one-class, two for the ν machines, none without a bias. The
+multipliers follow from the level of each group, half way between its m and M: no averaging over free
+support vectors, no special case when there are none.
+
+Growing. The problem is first solved on a sample, then on twice as many points, ... (PRIMAL's doubling), so
+that rows of points that turn out not to matter are never computed at full length.
+
+| papers                          | here                                   |
+| ------------------------------- | -------------------------------------- |
+| −∇f (LIBSVM: −y G)              | v = −(Hβ + p)                          |
+| I_up, I_low                     | ``up`` = v + rise, ``down`` = v + fall: −BIG, BIG where a variable cannot move |
+| m(β), M(β)                      | max up, min down, in a group           |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .. import threads as th
+from ..gram import Gram, RowCache, as_gram, cache_bytes
+from ..monitor import Monitor
+from ..problem import QP
+from ..solution import Solution, Status
+from .base import close
+from .finish import newton_finish
+from .groups import BIG, Groups, feasible, offsets
+from .merging import MERGE_FROM, merge_duplicates
+from .pairs import gather, pair_steps, single_steps, small_set_steps, subtract_rows
+
+__all__ = ["SMO", "Decomposition"]
+
+STEPS_A_CALL = 5_000_000  # variables looked at by small steps between two looks at the clock: some 10 ms
+PREFETCH = 64  # rows computed together when q = 2 and one is missing: a block costs little more than a row
+WHOLE_UP_TO = 2500  # variables: up to here all rows are computed at once
+INNER_TOL = 0.1  # how much of the violation a working set may keep
+STUCK_LOOKS = 2  # in a row, before a variable counts as stuck
+SHRINK_SHARE = 0.15  # of the variables must be stuck before it pays to make the problem smaller
+SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
+GROW_FROM = 5000  # variables: smaller problems are solved whole at once
+GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
+REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
+NEWTON_FROM = 10.0  # times tol: the violation from which on the active set is all but known
+NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
+STALL_LOOKS = 200  # without progress before we give up
+STALL_DECREASE = 1e-13  # of the objective: less is no progress
+
+
+@dataclass
+class Decomposition:
+    """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
+
+    working_set: int = 512  # q; 2 is SMO
+    selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
+    tol: float = 1e-3  # largest violation of the optimality conditions
+    max_iter: int = -1  # pair steps; −1: 100 a variable and at least ten million, as LIBSVM
+    shrinking: bool = True  # leave out variables that are stuck at a bound
+    growing: bool = True  # start from a sample that doubles
+    merging: bool = True  # duplicate points become one point with a larger box
+    newton: bool = True  # solve for the free variables at the end, where that is cheap
+    cache_size: float | str = "auto"  # megabytes for kernel rows
+    seed: int = 0  # order in which the sample grows
+
+    form: ClassVar[type] = QP
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.working_set <= 4096:
+            raise ValueError(f"working_set={self.working_set} was asked for; found outside 2 … 4096; choose a size in that range")
+        if self.selection not in ("second-order", "steepest"):
+            raise ValueError(f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one')
+
+    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
+        """Solve from ``start`` (moved into the box and onto the constraints if need be)."""
+        monitor = monitor or Monitor()
+        groups = Groups.of(qp)
+        merged = merge_duplicates(qp) if self.merging and qp.n >= MERGE_FROM else None
+        if merged is None:
+            run = _Run(self, qp, groups, monitor)
+            beta, H_beta, status = run.solve(start)
+        else:
+            run = _Run(self, merged.qp, Groups(groups.label[merged.first], groups.columns, groups.sums), monitor)
+            beta, H_beta, status = run.solve(None if start is None else merged.gather(start))
+            beta, H_beta = merged.scatter(beta), H_beta[merged.owner]
+        eta = groups.multipliers(qp, beta, H_beta)
+        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, run.gram.evals)
+
+
+@dataclass
+class SMO(Decomposition):
+    """Decomposition with q = 2: pair steps over all variables, each the best by second order (Platt; Fan et al.)."""
+
+    working_set: int = 2  # the pair itself
+
+
+class _Part:
+    """The problem on a subset of the variables, sorted by group; the others are fixed."""
+
+    def __init__(self, run: _Run, index: np.ndarray) -> None:
+        qp = run.qp
+        self.index = index
+        self.grouped = run.groups.count > 0
+        self.beta, self.v, self.p = run.beta[index], run.v[index], qp.p[index]
+        self.lower, self.upper, self.eps = qp.lower[index], qp.upper[index], qp.eps[index]
+        self.diag = run.diag[index]
+        self.rise, self.fall = offsets(self.beta, self.lower, self.upper, self.eps)
+        self.edges = np.searchsorted(run.groups.label[index], np.arange(max(1, run.groups.count) + 1))
+        self.sizes = np.diff(self.edges)
+        self.stuck_for = np.zeros(len(index), np.int64)  # looks in a row at which a variable could not violate
+
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """m and M of each group; without equality constraints the level is 0 and both lie on their side of it."""
+        up, down = self.v + self.rise, self.v + self.fall
+        ranges = list(zip(self.edges[:-1], self.edges[1:], strict=True))
+        m = np.array([up[a:b].max(initial=-BIG) for a, b in ranges])
+        M = np.array([down[a:b].min(initial=BIG) for a, b in ranges])
+        return (m, M) if self.grouped else (np.maximum(m, 0.0), np.minimum(M, 0.0))
+
+    def violation(self) -> float:
+        m, M = self.levels()
+        return float((m - M).max())
+
+    def stuck(self, m: np.ndarray, M: np.ndarray) -> np.ndarray:
+        """Which variables could, for some looks in a row, only have moved the wrong way."""
+        now = (self.v + self.rise < np.repeat(M, self.sizes)) & (self.v + self.fall > np.repeat(m, self.sizes))
+        self.stuck_for = np.where(now, self.stuck_for + 1, 0)
+        return self.stuck_for >= STUCK_LOOKS
+
+    def objective(self) -> float:
+        """The objective, up to the constant that the fixed variables add."""
+        return float(0.5 * self.beta @ (self.p - self.v) + self.eps @ np.abs(self.beta))
+
+    def arrays(self, W: np.ndarray | slice) -> tuple:
+        """What a leaf needs of the variables W, in the order in which leaves take it."""
+        return (
+            self.v[W], self.beta[W], self.lower[W], self.upper[W], self.eps[W], self.diag[W], self.rise[W], self.fall[W],
+        )  # fmt: skip
+
+
+class _Run:
+    """One call of the solver: the state that its steps share."""
+
+    def __init__(self, options: Decomposition, qp: QP, groups: Groups, monitor: Monitor) -> None:
+        self.options = options
+        self.qp = qp
+        self.groups = groups
+        self.monitor = monitor
+        self.gram: Gram = as_gram(qp.H)
+        self.diag = self.gram.diag()
+        self.beta = np.zeros(qp.n)
+        self.v = np.full(qp.n, np.nan)  # −(Hβ + p) where it is known
+        self.steps = 0
+        self.iteration = 0
+        self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        least = min(qp.n, max(options.working_set, 2 * PREFETCH))
+        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), least)
+
+    def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
+        """β, Hβ computed by the problem, and why we stopped."""
+        tol = self.options.tol
+        if start is not None:
+            self.beta = np.asarray(start, np.float64)
+        for index, share in self._samples(start is not None):
+            self._enter(index, share)
+            status = self._solve_on(index, tol if share == 1.0 else max(tol, GROW_TOL))
+            if not status.converged:
+                break
+        if share < 1.0:
+            self.beta = feasible(self.groups, self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
+        for _ in range(REFINEMENTS):
+            H_beta = self.qp.times(self.beta)
+            self.v = -(H_beta + self.qp.p)
+            if not status.converged:
+                return self.beta, H_beta, status
+            violation = _Part(self, index).violation()
+            if self.options.newton and violation < NEWTON_FROM * tol:
+                better = newton_finish(self.gram, self.qp, self.groups, self.beta, self.v, NEWTON_WORK // self.qp.n)
+                if better is not None:
+                    self.beta, self.v = better
+                    H_beta = self.qp.times(self.beta)
+                    self.v = -(H_beta + self.qp.p)
+                    violation = _Part(self, index).violation()
+            if violation < tol:
+                return self.beta, H_beta, status
+            status = self._solve_on(index, 0.5 * tol)
+        return self.beta, self.qp.times(self.beta), Status.STALLED
+
+    def _samples(self, started: bool):
+        """Growing samples of the variables, each sorted by group, with their share of all."""
+        n = self.qp.n
+        sizes = [n]
+        while self.options.growing and not started and sizes[-1] > 2 * GROW_FROM:
+            sizes.append(sizes[-1] // 2)
+        mixed = np.random.default_rng(self.options.seed).permutation(n) if len(sizes) > 1 else np.arange(n)
+        for size in reversed(sizes):
+            index = np.sort(mixed[:size])
+            yield index[np.argsort(self.groups.label[index], kind="stable")], size / n
+
+    def _enter(self, index: np.ndarray, share: float) -> None:
+        """Make v known and β feasible on ``index``; what a sum still lacks goes where v says it belongs."""
+        new = index[np.isnan(self.v[index])]
+        self.v[new] = -self.qp.p[new] - self._product(self.beta, new)
+        before = self.beta
+        lower, upper = np.zeros(self.qp.n), np.zeros(self.qp.n)
+        lower[index], upper[index] = self.qp.lower[index], self.qp.upper[index]
+        # A sample's share of a sum is its share of the group's room, so that it is feasible whenever the whole is.
+        sums = self.groups.sums if share == 1.0 else _sums_of_sample(self.groups, self.qp, lower, upper)
+        self.beta = feasible(self.groups, before, lower, upper, sums, self.v)
+        self.v[index] -= self._product(self.beta - before, index)
+
+    def _product(self, beta: np.ndarray, at: np.ndarray) -> np.ndarray:
+        used = np.flatnonzero(beta)
+        return self.gram.combine(used, beta[used], at, exact=False) if len(used) else np.zeros(len(at))
+
+    def _solve_on(self, index: np.ndarray, tol: float) -> Status:
+        """Minimise over ``index``, leaving out stuck variables, which come back for a last look."""
+        left_out: list[tuple[np.ndarray, np.ndarray]] = []  # variables, and all β when they were left out
+        part = self._open(index)
+        while True:
+            status, stuck = self._minimise(part, tol)
+            self.beta[part.index], self.v[part.index] = part.beta, part.v
+            if stuck is not None:
+                left_out.append((part.index[stuck], self.beta.copy()))
+                self.cache.restrict(np.flatnonzero(~stuck))
+                part = _Part(self, part.index[~stuck])
+                continue
+            if not left_out:
+                return status
+            for gone, then in left_out:
+                self.v[gone] -= self._product(self.beta - then, gone)
+            left_out.clear()
+            if not status.converged or _Part(self, index).violation() < tol:
+                return status
+            part = self._open(index)
+
+    def _open(self, index: np.ndarray) -> _Part:
+        whole = len(index) == self.qp.n and bool((index[1:] > index[:-1]).all())
+        self.cache.restart(self.gram if whole else self.gram.take(index))
+        if len(index) <= min(WHOLE_UP_TO, self.cache.capacity):
+            self.cache.fetch(np.arange(len(index)))
+        return _Part(self, index)
+
+    def _minimise(self, part: _Part, tol: float) -> tuple[Status, np.ndarray | None]:
+        """Steps until the violation on this part is below tol, or until there are variables to leave out."""
+        working = np.zeros(0, np.int64)
+        progress = _Progress()
+        while True:
+            m, M = part.levels()
+            violation = float((m - M).max())
+            objective = part.objective()
+            self.iteration += 1
+            stop = self.monitor.step(
+                self.iteration, objective, violation, len(part.index), self.gram.evals, self.cache.hit_rate
+            )
+            if violation < tol:
+                return Status.CONVERGED, None
+            if stop:
+                return stop, None
+            if self.steps >= self.most_steps:
+                return Status.MAX_ITERATIONS, None
+            if progress.stalled(objective, violation):
+                return Status.STALLED, None
+            if self.options.shrinking and len(part.index) > SHRINK_FROM:
+                stuck = part.stuck(m, M)
+                if SHRINK_SHARE * len(stuck) < stuck.sum() < len(stuck):
+                    return Status.CONVERGED, stuck
+            if self._small_steps(part, tol):
+                continue
+            m, M = part.levels()
+            if self.options.working_set == 2:
+                self.cache.fetch(self._most_violating(part, m, M, PREFETCH, missing=True))
+            else:
+                working = self._working_set(part, m, M, working)
+                self._improve(part, working, max(INNER_TOL * float((m - M).max()), 0.5 * tol))
+
+    def _small_steps(self, part: _Part, tol: float) -> bool:
+        """Steps on pairs or small sets of all variables, for a while; False as soon as a row is missing."""
+        most = min(self.most_steps - self.steps, max(100, STEPS_A_CALL // len(part.index)))
+        rows = (self.cache.slab, self.cache.slot)
+        if not part.grouped:
+            steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
+        else:
+            # The best pair needs a pass over all variables; with many of them a small set a pass does more.
+            leaf = pair_steps if self.options.working_set == 2 or len(part.index) <= WHOLE_UP_TO else small_set_steps
+            second_order = self.options.selection == "second-order"
+            steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
+        self.steps += steps
+        return missing < 0
+
+    def _most_violating(self, part: _Part, m, M, count: int, missing: bool = False) -> np.ndarray:
+        """The steepest feasible direction with ``count`` entries: half of them grow, half shrink."""
+        up, down = part.v + part.rise, part.v + part.fall
+        if missing:
+            up, down = np.where(self.cache.slot < 0, up, -BIG), np.where(self.cache.slot < 0, down, BIG)
+        share = max(1, count // (2 * len(m)))
+        chosen = np.zeros(len(up), bool)
+        for g, (a, b) in enumerate(zip(part.edges[:-1], part.edges[1:], strict=True)):
+            low, high = (M[g], m[g]) if part.grouped else (0.0, 0.0)
+            for score in (up[a:b] - low, high - down[a:b]):
+                best = np.argpartition(-score, share - 1)[:share] if share < b - a else np.arange(b - a)
+                chosen[a + best[score[best] > 0]] = True
+        return np.flatnonzero(chosen)
+
+    def _working_set(self, part: _Part, m, M, previous: np.ndarray) -> np.ndarray:
+        """The most violating variables, and as many of the set before: free ones first."""
+        q = min(len(part.index), self.options.working_set, self.cache.capacity)
+        new = self._most_violating(part, m, M, q // 2 if len(previous) else q)
+        old = np.setdiff1d(previous, new, assume_unique=True)
+        at_bound = (part.beta[old] <= part.lower[old]) | (part.beta[old] >= part.upper[old])
+        old = old[np.argsort(at_bound, kind="stable")]
+        return np.sort(np.concatenate([new, old[: q - len(new)]]))
+
+    def _improve(self, part: _Part, W: np.ndarray, tol: float) -> None:
+        """Minimise over the working set, then bring v up to date everywhere."""
+        slots = self.cache.fetch(W)
+        slab = self.cache.slab
+        q = len(W)
+        K = np.empty((q, q), slab.dtype)
+        gather(slab, slots, W, K)
+        local = part.arrays(W)
+        v, beta, _, _, _, _, rise, fall = local
+        most = min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // q))
+        if part.grouped:
+            edges = np.searchsorted(W, part.edges)
+            second_order = self.options.selection == "second-order"
+            steps, _, _ = pair_steps(K, np.arange(q), *local, edges, second_order, tol, most)
+        else:
+            steps, _, _ = single_steps(K, np.arange(q), *local, tol, most)
+        self.steps += steps
+        delta = beta - part.beta[W]
+        part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
+        moved = np.flatnonzero(delta)
+        slots, delta = slots[moved], delta[moved]
+        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+
+
+class _Progress:
+    """Notices when neither the objective nor the violation gets any better."""
+
+    def __init__(self) -> None:
+        self.objective = self.violation = float("inf")
+        self.waited = 0
+
+    def stalled(self, objective: float, violation: float) -> bool:
+        better = objective < self.objective - STALL_DECREASE * abs(objective) or violation < 0.99 * self.violation
+        self.objective = min(self.objective, objective)
+        self.violation = min(self.violation, violation)
+        self.waited = 0 if better else self.waited + 1
+        return self.waited >= STALL_LOOKS
+
+
+def _sums_of_sample(groups: Groups, qp: QP, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    def room(box: np.ndarray) -> np.ndarray:
+        return np.bincount(groups.label, box, groups.count)[: groups.count]
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        up, down = room(upper) / room(qp.upper), room(lower) / room(qp.lower)
+    share = np.where(groups.sums > 0, up, down)
+    return np.where(groups.sums == 0, 0.0, groups.sums * share)

@@ -1,0 +1,146 @@
+"""The last step: with the active set all but known, the free variables solve one linear system.
+
+Given v = −(Hβ + p) computed exactly, the free variables F should all have v + rise equal to the level of their
+group. Newton's step solves
+
+    [ H_FF  E ] [ δ ]   [ v_F + offset_F ]
+    [ Eᵀ    0 ] [ r ] = [       0        ]         E: membership in the groups
+
+and goes as far as the box (and, with ε, the sign) allows. A variable that blocks the way is fixed, a fixed one
+that wants to move is set free, until nothing moves: an active set method that starts one step from its end.
+Pair steps would need as many steps again for each further digit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+from ..gram import Gram
+from .groups import Groups, offsets
+
+__all__ = ["newton_finish"]
+
+ROUNDS = 60
+EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
+SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
+FLAT = 1e-11  # relative curvature that counts as none
+FLAT_SLOPE = 1e-9  # slope along a direction without curvature that is worth following to the box
+FAR = 1e12  # further than any box that a problem without curvature can have
+FEASIBLE = 1e-9  # relative error of a group's sum that a step may leave
+
+
+def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Better (β, v), or None if there are more than ``most`` free variables or nothing was gained."""
+    beta, v = beta.copy(), v.copy()
+    free = (beta > qp.lower) & (beta < qp.upper) & ((qp.eps == 0) | (beta != 0))
+    direction = np.sign(beta)  # of a variable at 0 with ε: where it is about to go
+    known = np.zeros(0, np.int64)
+    block = np.zeros((0, 0))
+    start = _objective(qp, beta, v)
+    scale = EXACT * max(1.0, float(np.abs(v).max(initial=0.0)))
+    for _ in range(ROUNDS):
+        F = np.flatnonzero(free)
+        if len(F) > most:
+            return None
+        if len(F):
+            if not np.array_equal(F, known):
+                known, block = F, gram.block(F)
+            target = v[F] - qp.eps[F] * direction[F]
+            delta = _newton_step(block, target, groups.label[F], groups.count)
+            wrong = (direction[F] * delta < 0) & (beta[F] == 0) & (qp.eps[F] > 0)
+            wrong |= ((beta[F] <= qp.lower[F]) & (delta < 0)) | ((beta[F] >= qp.upper[F]) & (delta > 0))
+            if wrong.any():  # set free, but the joint step would push them out: they stay
+                free[F[wrong]] = False
+                continue
+            length, blocked = _longest_step(qp, beta[F], direction[F], F, delta)
+            new = beta[F] + length * delta
+            if blocked is not None:
+                new[blocked[0]] = blocked[1]
+                free[F[blocked[0]]] = False
+            np.clip(new, qp.lower[F], qp.upper[F], out=new)
+            change = new - beta[F]
+            beta[F] = new
+            v -= gram.combine(F, change)
+            if blocked is not None:
+                continue
+        loose = _wants_to_move(qp, groups, beta, v, free, direction, scale)
+        if not len(loose):
+            break
+        free[loose] = True
+    sums = np.bincount(groups.label, beta, max(1, groups.count))[: groups.count]
+    feasible = np.abs(sums - groups.sums) <= FEASIBLE * max(1.0, float(np.abs(beta).sum()))
+    return (beta, v) if feasible.all() and _objective(qp, beta, v) <= start else None
+
+
+def _objective(qp, beta, v) -> float:
+    return float(0.5 * beta @ (qp.p - v) + qp.eps @ np.abs(beta))
+
+
+def _newton_step(H: np.ndarray, target: np.ndarray, label: np.ndarray, groups: int) -> np.ndarray:
+    """δ of the system above; where H has no curvature, as far along the descent as any box is wide."""
+    E = (label[:, None] == np.arange(groups)).astype(float)
+    E = E[:, E.any(axis=0)]
+    E /= np.sqrt(E.sum(axis=0))  # orthonormal: groups do not overlap
+    try:
+        factor = cho_factor(H, lower=True, check_finite=False)
+        diagonal = np.abs(factor[0].diagonal())
+        sound = diagonal.min() > SINGULAR * diagonal.max()
+    except LinAlgError:
+        sound = False
+    if not sound:
+        return _singular_step(H, target, E)
+    Z = cho_solve(factor, E, check_finite=False)
+
+    def solve(residual: np.ndarray) -> np.ndarray:
+        x = cho_solve(factor, residual, check_finite=False)
+        if E.shape[1]:
+            x = x - Z @ np.linalg.solve(E.T @ Z, E.T @ x)
+        return x - E @ (E.T @ x)
+
+    delta = solve(target)
+    return delta + solve(target - H @ delta)
+
+
+def _singular_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """The step by eigenvectors of H on the feasible directions."""
+    basis = np.linalg.qr(E, mode="complete")[0][:, E.shape[1] :] if E.shape[1] else np.eye(len(H))
+    if not basis.shape[1]:
+        return np.zeros(len(H))
+    curvature, vectors = eigh(basis.T @ H @ basis, check_finite=False)
+    slope = vectors.T @ (basis.T @ target)
+    flat = curvature <= FLAT * max(float(curvature[-1]), np.finfo(float).tiny)
+    if flat.any() and np.abs(slope[flat]).max() > FLAT_SLOPE * max(1.0, float(np.abs(target).max())):
+        slope[~flat] = 0.0
+        delta = basis @ (vectors @ slope)
+        return delta * (FAR / np.abs(delta).max())
+    return basis @ (vectors[:, ~flat] @ (slope[~flat] / curvature[~flat]))
+
+
+def _longest_step(qp, beta, direction, F, delta) -> tuple[float, tuple[int, float] | None]:
+    """How far to go along δ, and the (position, value) of the variable that stops us, if one does."""
+    low = np.where((qp.eps[F] > 0) & (direction > 0), np.maximum(qp.lower[F], 0.0), qp.lower[F])
+    high = np.where((qp.eps[F] > 0) & (direction < 0), np.minimum(qp.upper[F], 0.0), qp.upper[F])
+    end = np.where(delta > 0, high, low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(delta != 0, (end - beta) / delta, np.inf)
+    k = int(share.argmin())
+    return (float(max(share[k], 0.0)), (k, float(end[k]))) if share[k] < 1.0 else (1.0, None)
+
+
+def _wants_to_move(qp, groups: Groups, beta, v, free, direction, tolerance: float) -> np.ndarray:
+    """Fixed variables that violate the conditions: the worst one that wants up and the worst one that wants down in each group."""
+    rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
+    up, down = v + rise, v + fall
+    out = []
+    for g in range(max(1, groups.count)):
+        inside = np.flatnonzero(groups.label == g) if groups.count else np.arange(len(beta))
+        if not len(inside):
+            continue
+        high, low = inside[up[inside].argmax()], inside[down[inside].argmin()]
+        above, below = (up[high] - down[low], up[high] - down[low]) if groups.count else (up[high], -down[low])
+        for i, excess, sign in ((high, above, 1.0), (low, below, -1.0)):
+            if excess > tolerance and not free[i]:
+                direction[i] = sign
+                out.append(i)
+    return np.unique(np.array(out, np.int64))

@@ -1,0 +1,100 @@
+"""Equality constraints that pair steps can keep: groups of variables, each with a fixed sum.
+
+Variables with the same column of A form a group. If the distinct columns are linearly independent, Aβ = b
+fixes the sum of each group and nothing else. One group for C-SVC, SVR and one-class, two for the ν machines,
+none without a bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..problem import QP
+
+__all__ = ["BIG", "Groups", "feasible", "offsets"]
+
+BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Variables that share a column of A; each group has a fixed sum."""
+
+    label: np.ndarray  # group of each variable
+    columns: np.ndarray  # (k, groups): their columns of A
+    sums: np.ndarray  # what each group must add up to
+
+    @classmethod
+    def of(cls, qp: QP) -> Groups:
+        k = len(qp.A)
+        if k == 0:
+            return cls(np.zeros(qp.n, np.int64), np.zeros((0, 0)), np.zeros(0))
+        if k == 1 and (qp.A == qp.A[0, 0]).all():
+            columns, label = qp.A[:, :1], np.zeros(qp.n, np.int64)
+        else:
+            columns, label = np.unique(qp.A, axis=1, return_inverse=True)
+            label = label.ravel()
+        if columns.shape == (1, 1) and columns[0, 0] != 0.0:
+            return cls(label, columns, qp.b / columns[0, 0])
+        if np.linalg.matrix_rank(columns) < columns.shape[1]:
+            raise ValueError(
+                f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of variables, "
+                "which pair steps cannot keep feasible; use a solver for any number of equality constraints"
+            )
+        sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
+        if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):
+            raise ValueError("a QP was asked for; found equality constraints that contradict each other; check A and b")
+        return cls(label, columns, sums)
+
+    @property
+    def count(self) -> int:
+        return len(self.sums)
+
+    def multipliers(self, qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
+        """η from the levels of the groups: half way between m and M, or as near to one of them as there is."""
+        if self.count == 0:
+            return np.zeros(0)
+        v = -(H_beta + qp.p)
+        rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
+        levels = np.zeros(self.count)
+        for g in range(self.count):
+            inside = self.label == g
+            m = (v + rise)[inside].max(initial=-BIG)
+            M = (v + fall)[inside].min(initial=BIG)
+            if m > -BIG / 2 and M < BIG / 2:
+                levels[g] = 0.5 * (m + M)
+            elif m > -BIG / 2 or M < BIG / 2:
+                levels[g] = m if m > -BIG / 2 else M
+        if self.count == 1:
+            return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
+        return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]
+
+
+def offsets(beta, lower, upper, eps) -> tuple[np.ndarray, np.ndarray]:
+    """What to add to v so that its maximum is m and its minimum M: ±ε, or ∓BIG where a variable cannot move."""
+    rise = np.where(beta >= upper, -BIG, np.where(beta >= 0, -eps, eps))
+    fall = np.where(beta <= lower, BIG, np.where(beta > 0, -eps, eps))
+    return rise, fall
+
+
+def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
+    """β moved into the box, then along each group, in the order of v, until its sum is right."""
+    beta = np.clip(beta, lower, upper)
+    for g in range(groups.count):
+        inside = np.flatnonzero(groups.label == g)
+        missing = sums[g] - beta[inside].sum()
+        if missing == 0.0:
+            continue
+        if v is not None:
+            inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
+        room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
+        if room.sum() < abs(missing) * (1 - 1e-12):
+            raise ValueError(
+                f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "
+                f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"
+            )
+        before = np.cumsum(room) - room
+        beta[inside] += np.sign(missing) * np.clip(abs(missing) - before, 0.0, room)
+    return beta
