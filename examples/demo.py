@@ -104,7 +104,7 @@ def comparison(task: Task) -> Table:
 def main() -> None:
     console = Console()
     tasks = [digits(), clusters()]
-    console.print(f"Warming up on at most {WARM_UP_POINTS} points of each set: the first use compiles the inner loops.")
+    console.print(f"Warming up on up to {WARM_UP_POINTS} points of each set: first use compiles the loops.")
     for task in tasks:
         warm_up(task)
     for task in tasks:

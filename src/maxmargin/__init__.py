@@ -1,8 +1,8 @@
 """Support vector machines with a proof of how good each fit is.
 
-    from maxmargin import SVC          # in place of: from sklearn.svm import SVC
-    model = SVC(C=10).fit(X, y)
-    print(model.certificate_)
+from maxmargin import SVC          # in place of: from sklearn.svm import SVC
+model = SVC(C=10).fit(X, y)
+print(model.certificate_)
 """
 
 from .estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM

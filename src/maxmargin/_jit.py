@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -28,7 +28,6 @@ from numba.extending import intrinsic, overload
 __all__ = ["jit", "inline", "fast_exp", "row_product", "ROW_WIDTH", "cache_dir"]
 
 SLOW_COMPILE_SECONDS = 1.0
-F = TypeVar("F", bound=Callable)
 
 
 def _source_hash() -> str:
@@ -98,7 +97,7 @@ if not numba.config.DISABLE_JIT:
     numba.core.event.register("numba:compile", _CompileNotice())
 
 
-def jit(function: F) -> F:
+def jit(function: Callable) -> Any:
     """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIR  # read once, while the dispatcher is made
@@ -108,7 +107,7 @@ def jit(function: F) -> F:
         numba.config.CACHE_DIR = before
 
 
-def inline(function: F) -> F:
+def inline(function: Callable) -> Any:
     """A helper that leaves call: always inlined, compiled with its caller."""
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
 
@@ -212,7 +211,11 @@ def _row_product(typingctx, a, positions, values, start, stop, block):
     registers = 8
 
     def generate(context, builder, signature, args):
-        arrays = [context.make_array(ty)(context, builder, value) for ty, value in zip(signature.args, args, strict=True) if isinstance(ty, numba.types.Array)]
+        arrays = [
+            context.make_array(ty)(context, builder, value)
+            for ty, value in zip(signature.args, args, strict=True)
+            if isinstance(ty, numba.types.Array)
+        ]
         out, where, weight, table = (array.data for array in arrays)
         start_, stop_ = args[3], args[4]
         scalar = ir.FloatType() if lanes == 8 else ir.DoubleType()

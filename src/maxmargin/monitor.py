@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from .solution import History, Status
 
@@ -31,7 +32,9 @@ class Monitor:
         label: str = "",
     ) -> None:
         if time_limit is not None and not time_limit > 0:
-            raise ValueError(f"time_limit={time_limit!r} was asked for; found no time to work in; give seconds > 0 or None")
+            raise ValueError(
+                f"time_limit={time_limit!r} was asked for; found no time to work in; give seconds > 0 or None"
+            )
         self.started = time.perf_counter()
         self.deadline = self.started + time_limit if time_limit is not None else float("inf")
         self.callback = callback
@@ -43,7 +46,8 @@ class Monitor:
         self._interrupted = False
         self._previous_handler: object = None
         self._printed_at = -PRINT_EVERY_SECONDS
-        self._live = None
+        self._live: Any = None
+        self._last_text = ""
         self._lock = threading.Lock()
 
     @property
@@ -63,6 +67,7 @@ class Monitor:
             signal.signal(signal.SIGINT, self._previous_handler)  # type: ignore[arg-type]
             self._previous_handler = None
         if self._live is not None:
+            self._live.update(self._last_text)  # the last line is the state at the end, not a quarter second before
             self._live.stop()
             self._live = None
 
@@ -116,18 +121,18 @@ class Monitor:
             self._show_locked(row, label)
 
     def _show_locked(self, row: tuple, label: str) -> None:
-        if row[0] - self._printed_at < PRINT_EVERY_SECONDS:
-            return
-        self._printed_at = row[0]
         seconds, iteration, objective, violation, active, evals, hits = row
-        text = (
+        self._last_text = (
             f"{label} {seconds:7.1f} s  step {iteration}  objective {objective:.8g}  violation {violation:.2e}  "
             f"active {active}  kernel evaluations {evals:.2e}  cache hits {hits:.0%}"
         )
+        if row[0] - self._printed_at < PRINT_EVERY_SECONDS:
+            return
+        self._printed_at = row[0]
         if self._live is None:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(text, console=Console(stderr=True), refresh_per_second=4)
+            self._live = Live(self._last_text, console=Console(stderr=True), refresh_per_second=4)
             self._live.start()
-        self._live.update(text)
+        self._live.update(self._last_text)

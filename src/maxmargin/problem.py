@@ -20,6 +20,7 @@ bounds how far β is from the optimum, where d is the part of H's diagonal that 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +34,12 @@ __all__ = ["QP", "ERM"]
 class QP:
     """A box-constrained convex quadratic program with k equality constraints."""
 
-    H: object  # a Gram or a plain symmetric array
+    H: Any  # a Gram or a plain symmetric array
     p: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     A: np.ndarray | None = None
-    b: np.ndarray | None = None
+    b: Any = None  # k numbers
     eps: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -58,13 +59,15 @@ class QP:
         size = self.H.n if hasattr(self.H, "n") else np.shape(self.H)[0]
         if size != n or self.A.shape[1] != n or self.b.shape != (len(self.A),):
             raise ValueError(
-                f"a QP of {n} variables was asked for; found H of {size}, A of shape {self.A.shape}, b of shape {self.b.shape}; "
-                "H must be n × n, A k × n and b of length k"
+                f"a QP of {n} variables was asked for; found H of {size}, A of shape {self.A.shape}, "
+                f"b of shape {self.b.shape}; H must be n × n, A k × n and b of length k"
             )
         if not (np.isfinite(self.p).all() and np.isfinite(self.A).all() and np.isfinite(self.b).all()):
             raise ValueError("a QP was asked for; found NaN or infinity in p, A or b; all must be finite")
         if np.isnan(self.lower).any() or np.isnan(self.upper).any() or (self.lower > self.upper).any():
-            raise ValueError("a QP was asked for; found lower > upper or NaN in a box; give lower <= upper for each variable")
+            raise ValueError(
+                "a QP was asked for; found lower > upper or NaN in a box; give lower <= upper for each variable"
+            )
         if not (self.eps >= 0).all():
             raise ValueError("a QP was asked for; found a negative eps; each must be >= 0")
 
@@ -130,7 +133,7 @@ class QP:
 class ERM:
     """The primal view: min ½ βᵀKβ + Σ C_i ℓ(y_i, (Kβ)_i + φ(x_i)ᵀη)."""
 
-    K: object
+    K: Any
     y: np.ndarray
     cost: np.ndarray
     loss: Loss

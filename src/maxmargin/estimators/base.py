@@ -65,21 +65,32 @@ class KernelMachine(BaseEstimator):
 
         def real(name: str) -> bool:
             value = getattr(self, name)
-            return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value
+            return (
+                isinstance(value, (int, float, np.integer, np.floating))
+                and not isinstance(value, bool)
+                and value == value
+            )
 
         if isinstance(self.kernel, str) and self.kernel not in (*KERNELS, "precomputed"):
             raise ValueError(
-                f"kernel={self.kernel!r} was asked for; found {sorted(KERNELS)} and 'precomputed'; name one of them or pass a callable"
+                f"kernel={self.kernel!r} was asked for; found {sorted(KERNELS)} and 'precomputed'; "
+                "name one of them or pass a callable"
             )
         need("kernel", isinstance(self.kernel, str) or callable(self.kernel), "give a name or a callable K(X, Z)")
         need("degree", real("degree") and self.degree >= 0, "give a degree >= 0")
         need("coef0", real("coef0"), "give a number")
         need("tol", real("tol") and self.tol > 0, "give tol > 0")
-        need("max_iter", real("max_iter") and (self.max_iter == -1 or self.max_iter > 0), "give -1 for no limit, or > 0")
+        need(
+            "max_iter", real("max_iter") and (self.max_iter == -1 or self.max_iter > 0), "give -1 for no limit, or > 0"
+        )
         if isinstance(self.gamma, str):
             need("gamma", self.gamma in ("scale", "auto"), "give 'scale', 'auto' or a number >= 0")
         else:
-            need("gamma", real("gamma") and self.gamma >= 0 and np.isfinite(self.gamma), "give 'scale', 'auto' or a number >= 0")
+            need(
+                "gamma",
+                real("gamma") and self.gamma >= 0 and np.isfinite(self.gamma),
+                "give 'scale', 'auto' or a number >= 0",
+            )
         for name, lower in (("C", 0.0), ("epsilon", 0.0), ("nu", 0.0), ("huber_delta", 0.0)):
             value = getattr(self, name, None)
             if value is None and (name == "C" or not hasattr(self, name)):
@@ -110,7 +121,9 @@ class KernelMachine(BaseEstimator):
                 "Negative weights have no meaning as copies of a sample: give weights >= 0"
             )
         if not (weight > 0).any():
-            raise ValueError("sample_weight with positive entries was asked for; found that all are zero; give some samples weight")
+            raise ValueError(
+                "sample_weight with positive entries was asked for; found that all are zero; give some samples weight"
+            )
         return X, y, weight
 
     @staticmethod
@@ -125,7 +138,8 @@ class KernelMachine(BaseEstimator):
         scale = float(np.abs(X).max()) if X.size else 0.0
         if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
             raise ValueError(
-                "a precomputed kernel was asked for; found a matrix that is not symmetric; pass (K + K.T) / 2 if that is what you mean"
+                "a precomputed kernel was asked for; found a matrix that is not symmetric; "
+                "pass (K + K.T) / 2 if that is what you mean"
             )
 
     def _resolve_gamma(self, X, weight: np.ndarray) -> float:
@@ -142,7 +156,9 @@ class KernelMachine(BaseEstimator):
         else:
             row_sums, row_squares = np.empty(len(X)), np.empty(len(X))
             step = max(1, (1 << 22) // max(1, d))
-            shift = float(X[np.flatnonzero(weight)[0]].mean())  # near the mean, so that the difference below is exact enough
+            shift = float(
+                X[np.flatnonzero(weight)[0]].mean()
+            )  # near the mean, so that the difference below is exact enough
             for a in range(0, len(X), step):
                 block = np.asarray(X[a : a + step], np.float64) - shift
                 row_sums[a : a + step] = block.sum(axis=1)
@@ -167,8 +183,15 @@ class KernelMachine(BaseEstimator):
         if not isinstance(name, str):
             return name, type(name).__name__
         if name not in SOLVERS:
-            raise ValueError(f"solver={name!r} was asked for; found 'auto' and {sorted(SOLVERS)}; name one of them or pass a solver")
-        options = {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking, "cache_size": self.cache_size}
+            raise ValueError(
+                f"solver={name!r} was asked for; found 'auto' and {sorted(SOLVERS)}; name one of them or pass a solver"
+            )
+        options = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "shrinking": self.shrinking,
+            "cache_size": self.cache_size,
+        }
         return make_solver(name, **options), name
 
     def _solve_all(self, X, formulation: Formulation, problems: list[Problem]) -> list[Solved]:
@@ -184,7 +207,9 @@ class KernelMachine(BaseEstimator):
             problem = problems[number]
             whole = len(problem.rows) == gram.n
             qp = formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
-            start = starts[number] if starts is not None and number < len(starts) and len(starts[number]) == qp.n else None
+            start = (
+                starts[number] if starts is not None and number < len(starts) and len(starts[number]) == qp.n else None
+            )
             solution = solver.solve(qp, start, monitor)
             return Solved(problem, solution, formulation.decision(qp, solution))
 
@@ -214,8 +239,9 @@ class KernelMachine(BaseEstimator):
         if unfinished:
             worst = self.certificate_
             warnings.warn(
-                f"{type(self).__name__} stopped early: {self.status_.value}. Gap {worst.gap:.3g} ({worst.relative_gap:.2g} of the "
-                f"objective), violation {worst.violation:.3g}, tol {self.tol:g}. The model can be used as it is.",
+                f"{type(self).__name__} stopped early: {self.status_.value}. Gap {worst.gap:.3g} "
+                f"({worst.relative_gap:.2g} of the objective), violation {worst.violation:.3g}, tol {self.tol:g}. "
+                "The model can be used as it is.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

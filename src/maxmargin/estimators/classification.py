@@ -45,7 +45,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             )
         if self.decision_function_shape not in ("ovr", "ovo"):
             raise ValueError(
-                f"decision_function_shape={self.decision_function_shape!r} was asked for; found 'ovr' and 'ovo'; choose one"
+                f"decision_function_shape={self.decision_function_shape!r} was asked for; found 'ovr' and 'ovo'; "
+                "choose one"
             )
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -101,12 +102,14 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         )
 
     def decision_function(self, X):
-        """Signed distances: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
+        """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
         decisions = self._pair_decisions(X)
         k = len(self.classes_)
         if k == 2:
             return decisions[:, 0]
-        return _ovr_decision_function(decisions < 0, -decisions, k) if self.decision_function_shape == "ovr" else decisions
+        return (
+            _ovr_decision_function(decisions < 0, -decisions, k) if self.decision_function_shape == "ovr" else decisions
+        )
 
     def predict(self, X):
         """The class of each sample."""
@@ -288,7 +291,7 @@ class NuSVC(_KernelClassifier):
         if not tight:
             return
         found = ", ".join(f"(0, {most:.6g}]{' for ' + label if label else ''}" for label, most in tight[:5])
-        asked = f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes so unequal that nu must be in {found}"
+        asked = f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes that need nu in {found}"
         if not lenient:
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=3)

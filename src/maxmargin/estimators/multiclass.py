@@ -27,7 +27,9 @@ def pair_problems(y: np.ndarray, k: int) -> list[tuple[int, int, np.ndarray, np.
     return pairs
 
 
-def pair_layout(y: np.ndarray, k: int, coefs: list[tuple[int, int, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pair_layout(
+    y: np.ndarray, k: int, coefs: list[tuple[int, int, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(support, n_support, dual_coef) from one full-length coefficient vector a pair."""
     used = np.zeros(len(y), bool)
     for _, _, coef in coefs:

@@ -166,9 +166,11 @@ class SVDD(_KernelOutlierDetector):
         """k(x, x) for each sample."""
         if self.kernel == "precomputed":
             raise ValueError(
-                "SVDD(kernel='precomputed') was asked to score new samples; found K(test, train) but not k(x, x) of the new ones; "
-                "use a kernel by name or a callable"
+                "SVDD(kernel='precomputed') was asked to score new samples; found K(test, train) but not k(x, x) "
+                "of the new ones; use a kernel by name or a callable"
             )
         if callable(self.kernel):
-            return np.array([float(np.asarray(self.kernel(X[i : i + 1], X[i : i + 1]))[0, 0]) for i in range(X.shape[0])])
+            return np.array(
+                [float(np.asarray(self.kernel(X[i : i + 1], X[i : i + 1]))[0, 0]) for i in range(X.shape[0])]
+            )
         return self._kernel_.diag(make_points(X, self._kernel_).norms)

@@ -37,7 +37,9 @@ class CSVC:
 
     def __post_init__(self) -> None:
         if self.loss not in ("hinge", "squared_hinge", "huber"):
-            raise ValueError(f'loss={self.loss!r} was asked for; found "hinge", "squared_hinge" and "huber"; choose one')
+            raise ValueError(
+                f'loss={self.loss!r} was asked for; found "hinge", "squared_hinge" and "huber"; choose one'
+            )
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem."""
@@ -54,7 +56,11 @@ class CSVC:
 
     def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
         """The primal problem."""
-        losses: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "huber": HuberHinge(self.huber_delta)}
+        losses: dict[str, Loss] = {
+            "hinge": Hinge(),
+            "squared_hinge": SquaredHinge(),
+            "huber": HuberHinge(self.huber_delta),
+        }
         return ERM(gram, y, self.C * weight, losses[self.loss], equality_rows(len(y), self.fit_intercept))
 
     def decision(self, qp: QP, solution: Solution) -> Decision:

@@ -39,12 +39,16 @@ class NuSVC:
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem."""
         most = self.largest_nu(y, weight) if self.fit_intercept else 1.0
-        total = (min(self.nu, most) if self.clip else self.nu) * weight.sum()
+        nu = min(self.nu, most) if self.clip else self.nu
+        # The solution is divided by ρ in the end, so its scale is free: with Σα = νn tolerances keep their meaning
+        # however large or small the weights are.
+        weight = weight * (self.nu * len(y) / (nu * weight.sum()))
+        total = self.nu * len(y)
         if self.fit_intercept:
             if self.nu > most * (1 + 1e-12) and not self.clip:
                 raise ValueError(
-                    f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes so unequal that nu must be in "
-                    f"(0, {most:g}]; lower nu or give the smaller class more weight"
+                    f"specified nu is infeasible: nu={self.nu:g} was asked for; found that classes so unequal need "
+                    f"nu in (0, {most:g}]; lower nu or give the smaller class more weight"
                 )
             lower, upper = np.where(y > 0, 0.0, -weight), np.where(y > 0, weight, 0.0)
             return QP(gram, np.zeros(len(y)), lower, upper, np.vstack([np.ones(len(y)), y]), [0.0, total])
@@ -62,18 +66,24 @@ class NuSVC:
 
     @staticmethod
     def _unbounded_side(qp: QP, solution: Solution) -> tuple[float, float]:
-        """The multipliers, moved where they are not unique.
+        """The multipliers (b, −ρ), moved where they are not unique.
 
-        With the largest feasible ν a class may have all its coefficients at their bounds. Its margin can then lie
-        anywhere beyond its points at no cost; we move it until the other, heavier class has no errors.
+        With the largest feasible ν the lighter class has all its coefficients at their bounds. Its margin can then
+        lie anywhere beyond its points at the same objective. Where its samples weigh less than the other's, we
+        use that freedom: no larger share of them than the ratio of the weights stays on its own side.
         """
         beta, y = solution.beta, qp.A[1]
         bias, minus_rho = (float(x) for x in solution.multipliers)
-        full = {side: bool((np.abs(beta) >= np.maximum(-qp.lower, qp.upper))[y == side].all()) for side in (1.0, -1.0)}
+        box = np.maximum(-qp.lower, qp.upper)
+        full = {side: bool((np.abs(beta) >= box)[y == side].all()) for side in (1.0, -1.0)}
         if full[1.0] == full[-1.0]:
             return bias, minus_rho
         side = 1.0 if full[1.0] else -1.0
-        moved = -side * float((side * qp.times(beta)[y != side]).max())
+        ratio = box[y == side].mean() / box[y != side].mean()
+        if ratio >= 1.0:
+            return bias, minus_rho
+        depth = np.sort(side * qp.times(beta)[y == side])
+        moved = -side * depth[min(len(depth) - 1, int(np.ceil((1.0 - ratio) * len(depth))))]
         if side * moved >= side * bias:
             return bias, minus_rho
         level = bias - side * minus_rho  # of the other class: stays

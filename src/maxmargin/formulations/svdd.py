@@ -33,8 +33,8 @@ class SVDD:
         C = (1.0 / (self.nu * weight.sum()) if self.C is None else self.C) * weight
         if C.sum() < 1.0 - 1e-12:
             raise ValueError(
-                f"C={self.C:g} was asked for; found that the coefficients of {n} points must add up to 1 and each is at most C; "
-                f"choose C of at least {self.C / C.sum():.3g}, or give nu instead"
+                f"C={self.C:g} was asked for; found that the coefficients of {n} points must add up to 1 and be at "
+                f"most C each; choose C of at least {self.C / C.sum():.3g}, or give nu instead"
             )
         return QP(gram, -0.5 * gram.diag(), np.zeros(n), C, np.ones((1, n)), [1.0])
 

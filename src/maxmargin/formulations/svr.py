@@ -31,7 +31,8 @@ class EpsilonSVR:
     def __post_init__(self) -> None:
         if self.loss not in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             raise ValueError(
-                f'loss={self.loss!r} was asked for; found "epsilon_insensitive" and "squared_epsilon_insensitive"; choose one'
+                f'loss={self.loss!r} was asked for; found "epsilon_insensitive" and "squared_epsilon_insensitive"; '
+                "choose one"
             )
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:

@@ -56,7 +56,9 @@ class Gram(ABC):
         """The matrix on these points only."""
 
     @abstractmethod
-    def combine(self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True) -> np.ndarray:
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         """Σ_k coef_k H[index_k, at], from exact entries or from entries as ``rows`` gives them; summed in float64."""
 
     @abstractmethod
@@ -75,7 +77,7 @@ class Gram(ABC):
             out = np.empty((self.n, self.n))
         except MemoryError:
             raise MemoryError(
-                f"a dense {self.n} × {self.n} matrix was asked for; it needs {size / 2**30:.1f} GiB, which are not free; "
+                f"a dense {self.n} × {self.n} matrix was asked for; found that {size / 2**30:.1f} GiB are not free; "
                 "use a solver that reads rows (decomposition), or fewer points"
             ) from None
         step = max(1, BLOCK_BYTES // (8 * self.n))
@@ -113,7 +115,7 @@ class KernelGram(Gram):
             # Distances do not change when the points are centred, and small norms keep float32 accurate.
             # A memory map is not copied; tiles of it are cast as they are used.
             if not isinstance(points.data, np.memmap):
-                centre = points.data.mean(axis=0, dtype=np.float64)
+                centre = np.mean(points.data, axis=0, dtype=np.float64)
                 data = np.subtract(points.data, centre, dtype=np.float64, casting="same_kind").astype(np.float32)
                 centred = Points(data, np.einsum("ij,ij->i", data, data), points.d)
                 if self.kernel.rounding(float(centred.norms.max()), unit) < ROW_ERROR:
@@ -163,9 +165,7 @@ def _first_equal_row(points: Points) -> np.ndarray:
     """For each point the number of the first identical one."""
     if points.sparse:
         indptr, indices, data = points.data
-        keys = [
-            indices[a:b].tobytes() + data[a:b].tobytes() for a, b in zip(indptr[:-1], indptr[1:], strict=True)
-        ]
+        keys = [indices[a:b].tobytes() + data[a:b].tobytes() for a, b in zip(indptr[:-1], indptr[1:], strict=True)]
     else:
         rows = np.ascontiguousarray(points.data)
         keys = [row.tobytes() for row in rows]

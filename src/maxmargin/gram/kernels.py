@@ -43,7 +43,9 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if self.name not in KERNELS:
-            raise ValueError(f"kernel={self.name!r} was asked for; found {sorted(KERNELS)}; name one of them or pass a callable")
+            raise ValueError(
+                f"kernel={self.name!r} was asked for; found {sorted(KERNELS)}; name one of them or pass a callable"
+            )
 
     @property
     def code(self) -> int:
@@ -212,9 +214,7 @@ def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, no
 def sparse_rows(left, norms_left, right, norms, features, kernel, out, slots, start, stop):
     """out[slots[k], i] = k(left_k, right_i) for right points start..stop; both sides CSR triples."""
     lptr, lidx, ldata = left
-    block, where, positions, values, tile, norm_block = _workspace(
-        lptr, right[0], features, start, stop, ldata.dtype
-    )
+    block, where, positions, values, tile, norm_block = _workspace(lptr, right[0], features, start, stop, ldata.dtype)
     for first in range(0, len(slots), Q):
         count = min(Q, len(slots) - first)
         _gather_block(lptr, lidx, ldata, first, count, where, block)
@@ -235,9 +235,7 @@ def sparse_rows(left, norms_left, right, norms, features, kernel, out, slots, st
 def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, start, stop):
     """out[i, c] += Σ_k coef[k, c] k(left_k, right_i) for right points start..stop, kernel values never stored."""
     lptr, lidx, ldata = left
-    block, where, positions, values, tile, norm_block = _workspace(
-        lptr, right[0], features, start, stop, ldata.dtype
-    )
+    block, where, positions, values, tile, norm_block = _workspace(lptr, right[0], features, start, stop, ldata.dtype)
     total = len(lptr) - 1
     columns = coef.shape[1]
     padded = np.zeros((columns, Q), np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from .kernels import LAPLACIAN, RBF, Kernel, sparse_rows, sparse_sum, transform
+from .kernels import LAPLACIAN, Kernel, sparse_rows, sparse_sum, transform
 
 __all__ = ["Points", "make_points", "cross", "weigh"]
 
@@ -113,9 +113,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
     if right.sparse:
         work = left.n * len(right.data[2])
         th.spread(
-            lambda a, b: sparse_rows(
-                left.data, left.norms, right.data, right.norms, right.d, spec, out, slots, a, b
-            ),
+            lambda a, b: sparse_rows(left.data, left.norms, right.data, right.norms, right.d, spec, out, slots, a, b),
             right.n,
             threads if work > SMALL_WORK else 1,
         )
@@ -132,9 +130,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
             block = left.data @ columns.T
         if kernel.code != 0:
             th.spread(
-                lambda u, v, block=block, a=a, b=b: transform(
-                    block, *spec, left.norms, right.norms[a:b], u, v
-                ),
+                lambda u, v, block=block, a=a, b=b: transform(block, *spec, left.norms, right.norms[a:b], u, v),
                 b - a,
                 threads if block.size > SMALL_WORK else 1,
                 grain=64,
@@ -154,9 +150,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
         spec = (kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree))
         work = left.n * len(right.data[2])
         th.spread(
-            lambda a, b: sparse_sum(
-                left.data, left.norms, coef, right.data, right.norms, right.d, spec, out, a, b
-            ),
+            lambda a, b: sparse_sum(left.data, left.norms, coef, right.data, right.norms, right.d, spec, out, a, b),
             right.n,
             threads if work > SMALL_WORK else 1,
             grain=64,

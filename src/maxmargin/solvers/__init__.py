@@ -29,7 +29,9 @@ def make_solver(solver, **options):
     return SOLVERS[solver](**options)
 
 
-def solve(qp: QP, solver="decomposition", start: np.ndarray | None = None, monitor: Monitor | None = None, **options) -> Solution:
+def solve(
+    qp: QP, solver="decomposition", start: np.ndarray | None = None, monitor: Monitor | None = None, **options
+) -> Solution:
     """Solve a QP with a solver by name; options are the solver's own."""
     with monitor or Monitor() as watch:
         return make_solver(solver, **options).solve(qp, start, watch)

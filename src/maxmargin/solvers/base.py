@@ -23,7 +23,16 @@ class Solver(Protocol):
         ...
 
 
-def close(qp: QP, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray, status: Status, n_iter: int, monitor: Monitor, evals: int) -> Solution:
+def close(
+    qp: QP,
+    beta: np.ndarray,
+    eta: np.ndarray,
+    H_beta: np.ndarray,
+    status: Status,
+    n_iter: int,
+    monitor: Monitor,
+    evals: int,
+) -> Solution:
     """The solution with a certificate computed by the problem; H_beta must come from ``qp.times``."""
     return Solution(
         beta=beta,

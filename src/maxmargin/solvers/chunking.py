@@ -65,8 +65,12 @@ class Chunking:
             H_beta = qp.times(beta)
             added = _violators(qp, groups, beta, H_beta, self.tol, chosen, self.chunk)
             if not len(added) or not solution.status.converged:
-                status = solution.status if len(added) else _verdict(qp, groups, beta, H_beta, self.tol, solution.status)
-                return close(qp, beta, groups.multipliers(qp, beta, H_beta), H_beta, status, n_iter, monitor, gram.evals)
+                status = (
+                    solution.status if len(added) else _verdict(qp, groups, beta, H_beta, self.tol, solution.status)
+                )
+                return close(
+                    qp, beta, groups.multipliers(qp, beta, H_beta), H_beta, status, n_iter, monitor, gram.evals
+                )
             chosen[added] = True
 
 

@@ -30,7 +30,7 @@ that rows of points that turn out not to matter are never computed at full lengt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -82,9 +82,13 @@ class Decomposition:
 
     def __post_init__(self) -> None:
         if not 2 <= self.working_set <= 4096:
-            raise ValueError(f"working_set={self.working_set} was asked for; found outside 2 … 4096; choose a size in that range")
+            raise ValueError(
+                f"working_set={self.working_set} was asked for; found outside 2 … 4096; choose a size in that range"
+            )
         if self.selection not in ("second-order", "steepest"):
-            raise ValueError(f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one')
+            raise ValueError(
+                f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one'
+            )
 
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start`` (moved into the box and onto the constraints if need be)."""
@@ -146,10 +150,11 @@ class _Part:
         """The objective, up to the constant that the fixed variables add."""
         return float(0.5 * self.beta @ (self.p - self.v) + self.eps @ np.abs(self.beta))
 
-    def arrays(self, W: np.ndarray | slice) -> tuple:
+    def arrays(self, W: np.ndarray | slice) -> Any:
         """What a leaf needs of the variables W, in the order in which leaves take it."""
         return (
-            self.v[W], self.beta[W], self.lower[W], self.upper[W], self.eps[W], self.diag[W], self.rise[W], self.fall[W],
+            self.v[W], self.beta[W], self.lower[W], self.upper[W],
+            self.eps[W], self.diag[W], self.rise[W], self.fall[W],
         )  # fmt: skip
 
 

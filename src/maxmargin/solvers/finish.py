@@ -30,7 +30,9 @@ FAR = 1e12  # further than any box that a problem without curvature can have
 FEASIBLE = 1e-9  # relative error of a group's sum that a step may leave
 
 
-def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+def newton_finish(
+    gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Better (β, v), or None if there are more than ``most`` free variables or nothing was gained."""
     beta, v = beta.copy(), v.copy()
     free = (beta > qp.lower) & (beta < qp.upper) & ((qp.eps == 0) | (beta != 0))
@@ -129,7 +131,7 @@ def _longest_step(qp, beta, direction, F, delta) -> tuple[float, tuple[int, floa
 
 
 def _wants_to_move(qp, groups: Groups, beta, v, free, direction, tolerance: float) -> np.ndarray:
-    """Fixed variables that violate the conditions: the worst one that wants up and the worst one that wants down in each group."""
+    """Fixed variables that violate the conditions: the worst that wants up and that wants down in each group."""
     rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
     up, down = v + rise, v + fall
     out = []

@@ -40,8 +40,8 @@ class Groups:
             return cls(label, columns, qp.b / columns[0, 0])
         if np.linalg.matrix_rank(columns) < columns.shape[1]:
             raise ValueError(
-                f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of variables, "
-                "which pair steps cannot keep feasible; use a solver for any number of equality constraints"
+                f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of "
+                "variables, which pair steps cannot keep feasible; use a solver for any number of equality constraints"
             )
         sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
         if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):

@@ -88,7 +88,6 @@ def pair_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, edges, 
     feasible line: i has the largest v + rise of its group, j the largest decrease of the objective,
     b²/2a with slope b and curvature a.
     """
-    n = len(v)
     groups = len(edges) - 1
     best_tile = np.empty(groups, np.int64)
     m = np.empty(groups)
@@ -262,7 +261,9 @@ def small_set_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, ed
             low = min(low, lows[b])
         q = 0
         for side in range(2):
-            count = _best_tiles(highs if side == 0 else lows, first_tile[g], first_tile[g + 1], 1.0 if side == 0 else -1.0, tops)
+            count = _best_tiles(
+                highs if side == 0 else lows, first_tile[g], first_tile[g + 1], 1.0 if side == 0 else -1.0, tops
+            )
             for c in range(count):
                 b = tops[c]
                 t0 = edges[g] + (b - first_tile[g]) * TILE
@@ -294,8 +295,20 @@ def small_set_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, ed
             w_eps[k], w_diag[k], w_rise[k], w_fall[k] = eps[i], diag[i], rise[i], fall[i]
         w_edges = np.array([0, q])
         inner, _, _ = pair_steps(
-            K, one_slot, w_v[:q], w_beta[:q], w_lower[:q], w_upper[:q], w_eps[:q], w_diag[:q], w_rise[:q], w_fall[:q],
-            w_edges, second_order, max(tol * 0.5, violation * SET_TOL), 5 * SET,
+            K,
+            one_slot,
+            w_v[:q],
+            w_beta[:q],
+            w_lower[:q],
+            w_upper[:q],
+            w_eps[:q],
+            w_diag[:q],
+            w_rise[:q],
+            w_fall[:q],
+            w_edges,
+            second_order,
+            max(tol * 0.5, violation * SET_TOL),
+            5 * SET,
         )
         steps += inner
         moved = 0
