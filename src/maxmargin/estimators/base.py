@@ -28,6 +28,9 @@ from ..solvers import SOLVERS, make_solver
 
 __all__ = ["KernelMachine", "Problem", "SingleMachine"]
 
+SMALL_PRODUCT = 100_000_000  # multiply-adds of a whole kernel matrix
+DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
+DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -35,6 +38,7 @@ PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a 
 class Problem:
     """One binary or single problem of a fit: its rows of the training data and its targets."""
 
+    formulation: Formulation
     rows: np.ndarray
     y: np.ndarray
     weight: np.ndarray
@@ -194,7 +198,7 @@ class KernelMachine(BaseEstimator):
         }
         return make_solver(name, **options), name
 
-    def _solve_all(self, X, formulation: Formulation, problems: list[Problem]) -> list[Solved]:
+    def _solve_all(self, X, problems: list[Problem]) -> list[Solved]:
         """Solve the problems of a fit, side by side where there are several."""
         started = time.perf_counter()
         solver, self.solver_ = self._make_solver()
@@ -206,22 +210,43 @@ class KernelMachine(BaseEstimator):
         def solve(number: int, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
-            qp = formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
+            qp = problem.formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
             start = (
                 starts[number] if starts is not None and number < len(starts) and len(starts[number]) == qp.n else None
             )
             solution = solver.solve(qp, start, monitor)
-            return Solved(problem, solution, formulation.decision(qp, solution))
+            self._warn_if_indefinite(qp, solution)
+            return Solved(problem, solution, problem.formulation.decision(qp, solution))
 
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor:
+        # BLAS threads take longer to meet than a small product takes, above all on a busy machine.
+        small = max(len(p.rows) for p in problems) ** 2 * X.shape[1] < SMALL_PRODUCT
+        blas_threads = 1 if small or workers > 1 else th.count(self.n_jobs)
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(blas_threads):
             if workers == 1:
                 solved = [solve(k, monitor.part(p.label)) for k, p in enumerate(problems)]
             else:
-                with th.blas_limit(1), ThreadPoolExecutor(workers) as pool:
+                with ThreadPoolExecutor(workers) as pool:
                     tasks = [pool.submit(solve, k, monitor.part(p.label)) for k, p in enumerate(problems)]
                     solved = [task.result() for task in tasks]
         self._conclude(solved, time.perf_counter() - started)
         return solved
+
+    def _warn_if_indefinite(self, qp, solution: Solution) -> None:
+        """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
+        if isinstance(self.kernel, str) and self.kernel in ("linear", "rbf", "laplacian"):
+            return
+        used = np.flatnonzero(solution.beta)[:DEFINITE_SAMPLE]
+        if len(used) < 2:
+            return
+        eigenvalues = np.linalg.eigvalsh(qp.H.block(used))
+        if eigenvalues[0] < -DEFINITE_SLACK * eigenvalues[-1]:
+            warnings.warn(
+                f"a positive semi-definite kernel was asked for; found an eigenvalue of {eigenvalues[0]:.3g} against "
+                f"{eigenvalues[-1]:.3g}; the model is a stationary point and its gap is no proof: use another kernel "
+                "or other parameters",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _conclude(self, solved: list[Solved], seconds: float) -> None:
         """The attributes that tell how the fit went, and a warning if it did not converge."""
@@ -281,7 +306,7 @@ class KernelMachine(BaseEstimator):
         left = make_points(vectors, self._kernel_)
         right = make_points(X, self._kernel_, like=left)
         dtype = np.float32 if left.dtype == right.dtype == np.float32 else np.float64
-        return weigh(self._kernel_, left.astype(dtype), coef, right.astype(dtype), th.count(self.n_jobs))
+        return weigh(self._kernel_, left.astype(dtype), coef, right, th.count(self.n_jobs))
 
     @property
     def coef_(self):
@@ -316,8 +341,8 @@ class SingleMachine(KernelMachine):
     def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
         self._prepare_kernel(X[present] if len(present) < X.shape[0] else X, weight[present])
-        problem = Problem(present, y[present], weight[present])
-        (solved,) = self._solve_all(X, self._formulation(), [problem])
+        problem = Problem(self._formulation(), present, y[present], weight[present])
+        (solved,) = self._solve_all(X, [problem])
         used = np.flatnonzero(solved.decision.coef)
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]

@@ -21,7 +21,7 @@ NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
 class _KernelClassifier(ClassifierMixin, KernelMachine):
-    def _formulation(self) -> Formulation:
+    def _formulation(self, cost_ratio: float) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
     def fit(self, X, y, sample_weight=None):
@@ -62,13 +62,14 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         self._prepare_kernel(X[present] if len(present) < X.shape[0] else X, weight)
         box = weight * self.class_weight_[labels]
         pairs = pair_problems(labels, k)
-        names = [f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else "" for i, j, _, _ in pairs]
-        problems = [
-            Problem(present[rows], target, box[rows], name)
-            for (_, _, rows, target), name in zip(pairs, names, strict=True)
-        ]
+        problems = []
+        for i, j, rows, target in pairs:
+            positive, negative = (j, i) if k == 2 else (i, j)
+            formulation = self._formulation(self.class_weight_[positive] / self.class_weight_[negative])
+            name = f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else ""
+            problems.append(Problem(formulation, present[rows], target, box[rows], name))
         self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
-        solved = self._solve_all(X, self._formulation(), problems)
+        solved = self._solve_all(X, problems)
 
         coefs = []
         for (i, j, rows, _), s in zip(pairs, solved, strict=True):
@@ -88,6 +89,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _class_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """One factor a class; "balanced" counts weights as copies."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             mass = np.array([weight[y == c].sum() for c in self.classes_])
             return weight.sum() / (len(self.classes_) * mass)
@@ -216,7 +219,7 @@ class SVC(_KernelClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _formulation(self):
+    def _formulation(self, cost_ratio):
         return CSVC(float(self.C), self.loss, float(self.huber_delta), bool(self.fit_intercept))
 
 
@@ -280,8 +283,8 @@ class NuSVC(_KernelClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _formulation(self):
-        return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)
+    def _formulation(self, cost_ratio):
+        return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True, cost_ratio=cost_ratio)
 
     def _check_feasible(self, problems, lenient):
         if not self.fit_intercept:

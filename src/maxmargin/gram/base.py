@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from .kernels import RBF, Kernel
-from .points import Points, cross, make_points, weigh
+from .points import Points, cross, make_points, on_disk, squared_norms, weigh
 
 __all__ = ["Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
@@ -85,6 +85,10 @@ class Gram(ABC):
             out[a : a + step] = self.rows(np.arange(a, min(self.n, a + step)))
         return out
 
+    def whole(self) -> np.ndarray | None:
+        """The matrix itself where it lies in memory, row by row; not to be written to."""
+        return None
+
     def duplicates(self) -> np.ndarray | None:
         """For each point the number of the first point with the same row, or None where that is not known."""
         return None
@@ -111,23 +115,12 @@ class KernelGram(Gram):
             return self.exact
         unit = float(np.finfo(np.float32).eps) / 2
         points = self.exact
-        if self.kernel.code == RBF and not points.sparse:
+        if self.kernel.code == RBF and not points.sparse and not on_disk(points.data):
             # Distances do not change when the points are centred, and small norms keep float32 accurate.
-            # A memory map is not copied; tiles of it are cast as they are used.
-            if not isinstance(points.data, np.memmap):
-                centre = np.mean(points.data, axis=0, dtype=np.float64)
-                data = np.subtract(points.data, centre, dtype=np.float64, casting="same_kind").astype(np.float32)
-                centred = Points(data, np.einsum("ij,ij->i", data, data), points.d)
-                if self.kernel.rounding(float(centred.norms.max()), unit) < ROW_ERROR:
-                    return centred
-                return self._wide(points)
+            points = _centred(points)
         if self.kernel.rounding(float(points.norms.max()), unit) < ROW_ERROR:
             return points.astype(np.float32)
-        return self._wide(points)
-
-    @staticmethod
-    def _wide(points: Points) -> Points:
-        return points.astype(np.float64)
+        return self.exact.astype(np.float64)
 
     def rows(self, index, out=None, slots=None):
         self.cost.evals += len(index) * self.n
@@ -146,11 +139,10 @@ class KernelGram(Gram):
 
     def combine(self, index, coef, at=None, exact=True):
         points = self.exact if exact else self.fast
-        dtype = np.float64 if exact else points.dtype
         right = points if at is None else points.take(at)
         self.cost.evals += len(index) * right.n
-        left = points.take(index).astype(dtype)
-        return weigh(self.kernel, left, np.asarray(coef)[:, None], right.astype(dtype), self.threads)[:, 0]
+        left = points.take(index).astype(np.float64 if exact else points.dtype)
+        return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
 
     def block(self, index):
         self.cost.evals += len(index) ** 2
@@ -159,6 +151,16 @@ class KernelGram(Gram):
 
     def duplicates(self):
         return _first_equal_row(self.exact)
+
+
+def _centred(points: Points) -> Points:
+    """Dense points minus their mean as float32, a block at a time."""
+    centre = np.mean(points.data, axis=0, dtype=np.float64)
+    data = np.empty(points.data.shape, np.float32)
+    step = max(1, (1 << 20) // max(1, points.d))
+    for a in range(0, points.n, step):
+        data[a : a + step] = points.data[a : a + step] - centre
+    return Points(data, squared_norms(data).astype(np.float32), points.d)
 
 
 def _first_equal_row(points: Points) -> np.ndarray:
@@ -194,6 +196,9 @@ class PrecomputedGram(Gram):
     def diag(self):
         diagonal = np.asarray(self.K.diagonal(), np.float64)
         return diagonal if self.index is None else diagonal[self.index]
+
+    def whole(self):
+        return self.K if self.index is None and self.K.flags.c_contiguous and self.K.dtype == self.dtype else None
 
     def block(self, index):
         base = index if self.index is None else self.index[index]

@@ -15,7 +15,7 @@ __all__ = ["RowCache", "cache_bytes"]
 
 MEGABYTE = 1 << 20
 LEAST_BYTES = 64 * MEGABYTE
-START_BYTES = 192 * MEGABYTE
+START_BYTES = 96 * MEGABYTE
 
 
 def cache_bytes(cache_size: float | str) -> int:
@@ -45,27 +45,34 @@ class RowCache:
     rows, so the cache grows past ``START_BYTES`` only when rows that it had dropped are asked for again.
     """
 
-    def __init__(self, gram: Gram, budget: int, least: int = 2, buffer: np.ndarray | None = None) -> None:
-        n = gram.n
-        most = int(min(n, max(least, budget // (n * gram.dtype.itemsize))))
-        self.buffer = np.empty(most * n, gram.dtype) if buffer is None else buffer
+    def __init__(self, gram: Gram, budget: int, least: int = 2) -> None:
+        self.budget = budget
         self.least = least
+        self.buffer = np.empty(0, gram.dtype)
         self.clock = self.asked = self.missed = 0
         self._lay_out(gram)
 
     def _lay_out(self, gram: Gram) -> None:
-        """Use the buffer for the rows of this Gram, none known yet."""
+        """Use the memory for the rows of this Gram, none known yet; a matrix that is there whole is used as it is."""
         n = gram.n
         self.gram = gram
-        self.capacity = min(n, len(self.buffer) // n)
-        self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
-        self.limit = min(self.capacity, max(4 * self.least, START_BYTES // (n * gram.dtype.itemsize)))
-        self.slot = np.full(n, -1, np.int64)
-        self.owner = np.full(self.capacity, -1, np.int64)
+        whole = gram.whole()
+        if whole is not None:
+            self.slab, self.capacity, self.limit, self.filled = whole, n, n, n
+            self.slot = np.arange(n)
+            self.owner = np.arange(n)
+        else:
+            self.capacity = int(min(n, max(self.least, self.budget // (n * gram.dtype.itemsize))))
+            if len(self.buffer) < self.capacity * n:
+                self.buffer = np.empty(self.capacity * n, gram.dtype)
+            self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
+            self.limit = min(self.capacity, max(2 * self.least, START_BYTES // (n * gram.dtype.itemsize)))
+            self.filled = 0
+            self.slot = np.full(n, -1, np.int64)
+            self.owner = np.full(self.capacity, -1, np.int64)
         self.used = np.zeros(self.capacity, np.int64)  # when a slot was last asked for
         self.dropped = np.zeros(n, bool)
         self.repeated = 0  # rows computed again because they had been dropped, since the cache last grew
-        self.filled = 0
 
     @property
     def hit_rate(self) -> float:
@@ -114,20 +121,22 @@ class RowCache:
 
     def restrict(self, index: np.ndarray) -> None:
         """Go on with the Gram on these points only (ascending), keeping what is known of its rows."""
-        old_slot, old_n = self.slot, self.gram.n
+        n, slot, used, adopted = self.gram.n, self.slot, self.used, self.gram.whole() is not None
         part = self.gram.take(index)
-        kept = np.flatnonzero(old_slot[index] >= 0)
-        kept = kept[np.argsort(old_slot[index[kept]])]
-        source = old_slot[index[kept]]
-        used = self.used[source]
+        if adopted or part.whole() is not None:
+            self._lay_out(part)  # a matrix in memory gives its rows at once, and is not ours to write to
+            return
+        known = np.flatnonzero(slot[index] >= 0)
+        known = known[np.argsort(slot[index[known]])]
+        source = slot[index[known]]
         self._lay_out(part)
-        kept, source, used = kept[: self.capacity], source[: self.capacity], used[: self.capacity]
-        compact_rows(self.buffer, source, old_n, index)
-        self.filled = len(kept)
+        known, source = known[: self.capacity], source[: self.capacity]
+        compact_rows(self.buffer, source, n, index)
+        self.filled = len(known)
         self.limit = max(self.limit, self.filled)
-        self.slot[kept] = np.arange(self.filled)
-        self.owner[: self.filled] = kept
-        self.used[: self.filled] = used
+        self.slot[known] = np.arange(self.filled)
+        self.owner[: self.filled] = known
+        self.used[: self.filled] = used[source]
 
     def restart(self, gram: Gram) -> None:
         """Go on with another Gram in the same memory, none of its rows known."""

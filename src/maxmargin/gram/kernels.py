@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._jit import ROW_WIDTH, fast_exp, inline, jit, row_product
+from .._jit import ROW_WIDTH, fast_exp, inline, jit, row_dot, row_product
 
 __all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
 
@@ -253,14 +253,7 @@ def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, star
             for t in range(m):
                 a = tile[t]
                 for c in range(columns):
-                    w = padded[c]
-                    s0 = s1 = s2 = s3 = 0.0
-                    for k in range(0, Q, 4):
-                        s0 += w[k] * a[k]
-                        s1 += w[k + 1] * a[k + 1]
-                        s2 += w[k + 2] * a[k + 2]
-                        s3 += w[k + 3] * a[k + 3]
-                    out[i0 + t, c] += (s0 + s1) + (s2 + s3)
+                    out[i0 + t, c] += row_dot(padded[c], a)
         if len(where):
             for s in range(lptr[first], lptr[first + count]):
                 where[lidx[s]] = -1

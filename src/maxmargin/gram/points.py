@@ -10,6 +10,7 @@ questions about a left and a right set of points:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,14 +22,18 @@ __all__ = ["Points", "make_points", "cross", "weigh"]
 
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 22  # a tile of kernel values that stays in the last cache level between product and exp
+SPARSE_BLOCK = 1 << 16  # right points cast at a time
 SMALL_WORK = 200_000  # multiply-adds below which a second thread costs more than it brings
 
 
 @dataclass(frozen=True)
 class Points:
-    """n points of d features with the norms that kernels need; float32 or float64."""
+    """n points of d features with the norms that kernels need, used as float32 or float64.
 
-    data: np.ndarray | tuple  # dense rows, or (indptr, indices, data) of CSR rows
+    Dense rows that live in a file stay there in their own type; what is taken of them is cast.
+    """
+
+    data: Any  # dense rows, or (indptr, indices, data) of CSR rows
     norms: np.ndarray  # squared norms; L1 norms for the Laplacian kernel
     d: int
 
@@ -45,12 +50,13 @@ class Points:
         return self.norms.dtype
 
     def take(self, index: np.ndarray | slice) -> Points:
-        """The points with these numbers, copied (a slice of dense rows is a view)."""
+        """The points with these numbers; a slice copies nothing unless the type changes."""
         if not self.sparse:
-            return Points(self.data[index], self.norms[index], self.d)
+            return Points(np.asarray(self.data[index], self.dtype), self.norms[index], self.d)
         indptr, indices, data = self.data
         if isinstance(index, slice):
-            index = np.arange(self.n)[index]
+            start, stop, _ = index.indices(self.n)
+            return Points((indptr[start : stop + 1], indices, data), self.norms[index], self.d)
         rows = sp.csr_array((data, indices, indptr), shape=(self.n, self.d))[index]
         return Points(_triple(rows, self.dtype), self.norms[index], self.d)
 
@@ -58,8 +64,24 @@ class Points:
         """The same points in another precision."""
         if self.dtype == dtype:
             return self
-        data = (*self.data[:2], self.data[2].astype(dtype)) if self.sparse else np.asarray(self.data, dtype)
+        if self.sparse:
+            indptr, indices, data = self.data
+            used = slice(indptr[0], indptr[-1])
+            return Points(
+                (indptr - indptr[0], indices[used], data[used].astype(dtype)), self.norms.astype(dtype), self.d
+            )
+        data = self.data if on_disk(self.data) else np.asarray(self.data, dtype)
         return Points(data, self.norms.astype(dtype), self.d)
+
+
+def on_disk(a: np.ndarray) -> bool:
+    """Whether an array is a view of a memory map."""
+    base: object = a
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return False
 
 
 def _triple(csr, dtype) -> tuple:
@@ -111,7 +133,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         slots = np.arange(left.n)
     spec = (kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree))
     if right.sparse:
-        work = left.n * len(right.data[2])
+        work = left.n * int(right.data[0][-1] - right.data[0][0])
         th.spread(
             lambda a, b: sparse_rows(left.data, left.norms, right.data, right.norms, right.d, spec, out, slots, a, b),
             right.n,
@@ -141,25 +163,34 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
 
 
 def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads: int = 1) -> np.ndarray:
-    """Σ_a coef[a, c] k(left_a, right_i) as an array (right.n, c), summed in float64."""
+    """Σ_a coef[a, c] k(left_a, right_i) as an array (right.n, c), summed in float64.
+
+    Kernel values have the precision of ``left``; the right points are cast a block at a time.
+    """
     out = np.zeros((right.n, coef.shape[1]))
     coef = np.ascontiguousarray(coef, np.float64)
     if left.n == 0 or right.n == 0:
         return out
     if right.sparse:
         spec = (kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree))
-        work = left.n * len(right.data[2])
-        th.spread(
-            lambda a, b: sparse_sum(left.data, left.norms, coef, right.data, right.norms, right.d, spec, out, a, b),
-            right.n,
-            threads if work > SMALL_WORK else 1,
-            grain=64,
-        )
+        for a in range(0, right.n, SPARSE_BLOCK):
+            part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
+            _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
         return out
-    step = max(64, min(right.n, (8 * TILE_BYTES) // max(1, left.n * right.dtype.itemsize)))
-    buffer = np.empty((step, left.n), right.dtype)
+    step = max(64, min(right.n, (8 * TILE_BYTES) // max(1, left.n * left.dtype.itemsize)))
+    buffer = np.empty((step, left.n), left.dtype)
     for a in range(0, right.n, step):
-        part = right.take(slice(a, min(right.n, a + step)))
+        part = right.take(slice(a, min(right.n, a + step))).astype(left.dtype)
         block = cross(kernel, part, left, out=buffer[: part.n], threads=threads)
         out[a : a + part.n] = block @ coef
     return out
+
+
+def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:
+    work = left.n * int(right.data[0][-1] - right.data[0][0])
+    th.spread(
+        lambda a, b: sparse_sum(left.data, left.norms, coef, right.data, right.norms, right.d, spec, out, a, b),
+        right.n,
+        threads if work > SMALL_WORK else 1,
+        grain=64,
+    )

@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import threads as th
-from ..gram import Gram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -49,6 +49,7 @@ __all__ = ["SMO", "Decomposition"]
 
 STEPS_A_CALL = 5_000_000  # variables looked at by small steps between two looks at the clock: some 10 ms
 PREFETCH = 64  # rows computed together when q = 2 and one is missing: a block costs little more than a row
+MATRIX_UP_TO = 800  # variables: up to here one matrix in float64 is the quickest of all
 WHOLE_UP_TO = 2500  # variables: up to here all rows are computed at once
 INNER_TOL = 0.1  # how much of the violation a working set may keep
 STUCK_LOOKS = 2  # in a row, before a variable counts as stuck
@@ -57,7 +58,6 @@ SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
 REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
-NEWTON_FROM = 10.0  # times tol: the violation from which on the active set is all but known
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
 STALL_LOOKS = 200  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
@@ -167,6 +167,8 @@ class _Run:
         self.groups = groups
         self.monitor = monitor
         self.gram: Gram = as_gram(qp.H)
+        if qp.n <= MATRIX_UP_TO:
+            self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
         self.diag = self.gram.diag()
         self.beta = np.zeros(qp.n)
         self.v = np.full(qp.n, np.nan)  # −(Hβ + p) where it is known
@@ -189,22 +191,24 @@ class _Run:
         if share < 1.0:
             self.beta = feasible(self.groups, self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
         for _ in range(REFINEMENTS):
+            if status.converged and self.options.newton:
+                self._finish()
             H_beta = self.qp.times(self.beta)
             self.v = -(H_beta + self.qp.p)
-            if not status.converged:
-                return self.beta, H_beta, status
-            violation = _Part(self, index).violation()
-            if self.options.newton and violation < NEWTON_FROM * tol:
-                better = newton_finish(self.gram, self.qp, self.groups, self.beta, self.v, NEWTON_WORK // self.qp.n)
-                if better is not None:
-                    self.beta, self.v = better
-                    H_beta = self.qp.times(self.beta)
-                    self.v = -(H_beta + self.qp.p)
-                    violation = _Part(self, index).violation()
-            if violation < tol:
+            if not status.converged or _Part(self, index).violation() < tol:
                 return self.beta, H_beta, status
             status = self._solve_on(index, 0.5 * tol)
         return self.beta, self.qp.times(self.beta), Status.STALLED
+
+    def _finish(self) -> None:
+        """Solve for the free variables, where there are few."""
+        free = (self.beta > self.qp.lower) & (self.beta < self.qp.upper)
+        most = NEWTON_WORK // self.qp.n
+        if free.sum() <= most:
+            v = -(self.gram.matvec(self.beta) + self.qp.p)
+            better = newton_finish(self.gram, self.qp, self.groups, self.beta, v, most)
+            if better is not None:
+                self.beta = better
 
     def _samples(self, started: bool):
         """Growing samples of the variables, each sorted by group, with their share of all."""
@@ -333,7 +337,7 @@ class _Run:
 
     def _improve(self, part: _Part, W: np.ndarray, tol: float) -> None:
         """Minimise over the working set, then bring v up to date everywhere."""
-        slots = self.cache.fetch(W)
+        slots = self._fetch_with_next(part, W)
         slab = self.cache.slab
         q = len(W)
         K = np.empty((q, q), slab.dtype)
@@ -353,6 +357,17 @@ class _Run:
         moved = np.flatnonzero(delta)
         slots, delta = slots[moved], delta[moved]
         th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+
+    def _fetch_with_next(self, part: _Part, W: np.ndarray) -> np.ndarray:
+        """The slots of W; a block that is not full also brings rows of the variables that will be next."""
+        missing = int((self.cache.slot[W] < 0).sum())
+        spare = min(-missing % PREFETCH, self.cache.capacity - len(W))
+        if spare > 0:
+            m, M = part.levels()
+            extra = self._most_violating(part, m, M, 2 * (missing + spare), missing=True)
+            extra = np.setdiff1d(extra, W, assume_unique=True)[:spare]
+            return self.cache.fetch(np.concatenate([W, extra]))[: len(W)]
+        return self.cache.fetch(W)
 
 
 class _Progress:

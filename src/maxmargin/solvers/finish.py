@@ -30,10 +30,8 @@ FAR = 1e12  # further than any box that a problem without curvature can have
 FEASIBLE = 1e-9  # relative error of a group's sum that a step may leave
 
 
-def newton_finish(
-    gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Better (β, v), or None if there are more than ``most`` free variables or nothing was gained."""
+def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int) -> np.ndarray | None:
+    """A better β, or None if there are more than ``most`` free variables or nothing was gained."""
     beta, v = beta.copy(), v.copy()
     free = (beta > qp.lower) & (beta < qp.upper) & ((qp.eps == 0) | (beta != 0))
     direction = np.sign(beta)  # of a variable at 0 with ε: where it is about to go
@@ -72,7 +70,7 @@ def newton_finish(
         free[loose] = True
     sums = np.bincount(groups.label, beta, max(1, groups.count))[: groups.count]
     feasible = np.abs(sums - groups.sums) <= FEASIBLE * max(1.0, float(np.abs(beta).sum()))
-    return (beta, v) if feasible.all() and _objective(qp, beta, v) <= start else None
+    return beta if feasible.all() and _objective(qp, beta, v) <= start else None
 
 
 def _objective(qp, beta, v) -> float:
