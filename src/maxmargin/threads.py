@@ -1,7 +1,7 @@
 """Threads for compiled leaves: one pool, sized by what the caller, the environment and joblib allow.
 
 Leaves release the GIL and write to disjoint slices, so the result does not depend on the number of
-threads. BLAS brings its own threads; :func:`single_blas` holds them back while ours run.
+threads. BLAS brings its own threads; :func:`blas_limit` holds them back while ours run.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ from ..solvers import SOLVERS, make_solver
 
 __all__ = ["KernelMachine", "Problem", "SingleMachine"]
 
-SMALL_PRODUCT = 100_000_000  # multiply-adds of a whole kernel matrix
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
@@ -218,10 +217,8 @@ class KernelMachine(BaseEstimator):
             self._warn_if_indefinite(qp, solution)
             return Solved(problem, solution, problem.formulation.decision(qp, solution))
 
-        # BLAS threads take longer to meet than a small product takes, above all on a busy machine.
-        small = max(len(p.rows) for p in problems) ** 2 * X.shape[1] < SMALL_PRODUCT
-        blas_threads = 1 if small or workers > 1 else th.count(self.n_jobs)
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(blas_threads):
+        # Threads are ours: BLAS threads take longer to meet than most of the products here take.
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             if workers == 1:
                 solved = [solve(k, monitor.part(p.label)) for k, p in enumerate(problems)]
             else:

@@ -105,13 +105,13 @@ def _finish(a, code, gamma, coef0, degree, norm, norms):
 
 
 @jit
-def transform(block, code, gamma, coef0, degree, norms_left, norms, start, stop):
-    """Turn inner products block[i, j] into kernel values in place, columns start to stop."""
+def transform(block, code, gamma, coef0, degree, norms_left, norms):
+    """Turn inner products block[i, j] into kernel values in place."""
     g = block.dtype.type(gamma)
     c = block.dtype.type(coef0)
     d = block.dtype.type(degree)
     for i in range(block.shape[0]):
-        _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
+        _finish(block[i], code, g, c, d, norms_left[i], norms)
 
 
 @inline

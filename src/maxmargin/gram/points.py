@@ -16,14 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from .kernels import LAPLACIAN, Kernel, sparse_rows, sparse_sum, transform
+from .kernels import LAPLACIAN, LINEAR, Kernel, sparse_rows, sparse_sum, transform
 
 __all__ = ["Points", "make_points", "cross", "weigh"]
 
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
-TILE_BYTES = 1 << 22  # a tile of kernel values that stays in the last cache level between product and exp
+TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
-SMALL_WORK = 200_000  # multiply-adds below which a second thread costs more than it brings
+SMALL_WORK = 1_000_000  # multiply-adds below which a second thread costs more than it brings
 
 
 @dataclass(frozen=True)
@@ -138,27 +138,27 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
             lambda a, b: sparse_rows(left.data, left.norms, right.data, right.norms, right.d, spec, out, slots, a, b),
             right.n,
             threads if work > SMALL_WORK else 1,
+            grain=256,
         )
         return out
-    contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and np.all(np.diff(slots) == 1)
+    contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
+    target = out[slots[0] : slots[0] + left.n] if contiguous else out
     tile = max(256, TILE_BYTES // max(1, left.n * out.itemsize) // 64 * 64)
-    for a in range(0, right.n, tile):
-        b = min(right.n, a + tile)
-        columns = np.asarray(right.data[a:b], right.dtype)
-        if contiguous:
-            block = out[slots[0] : slots[0] + left.n, a:b]
-            np.matmul(left.data, columns.T, out=block)
-        else:
-            block = left.data @ columns.T
-        if kernel.code != 0:
-            th.spread(
-                lambda u, v, block=block, a=a, b=b: transform(block, *spec, left.norms, right.norms[a:b], u, v),
-                b - a,
-                threads if block.size > SMALL_WORK else 1,
-                grain=64,
-            )
-        if not contiguous:
-            out[slots, a:b] = block
+
+    def fill(start: int, stop: int) -> None:
+        """Product and kernel a tile at a time, so that the tile is still near when the kernel is applied."""
+        for a in range(start, stop, tile):
+            b = min(stop, a + tile)
+            columns = np.asarray(right.data[a:b], right.dtype).T
+            block = np.matmul(left.data, columns, out=target[:, a:b]) if contiguous else left.data @ columns
+            if kernel.code != LINEAR:
+                transform(block, *spec, left.norms, right.norms[a:b])
+            if not contiguous:
+                out[slots, a:b] = block
+
+    work = left.n * right.n * (right.d + 16)
+    with th.blas_limit(1):  # our threads take a range of columns each; BLAS threads would meet at every tile
+        th.spread(fill, right.n, threads if work > SMALL_WORK else 1, grain=128)
     return out
 
 
@@ -177,7 +177,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
             _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
         return out
-    step = max(64, min(right.n, (8 * TILE_BYTES) // max(1, left.n * left.dtype.itemsize)))
+    step = max(64, min(right.n, (32 * TILE_BYTES) // max(1, left.n * left.dtype.itemsize)))
     buffer = np.empty((step, left.n), left.dtype)
     for a in range(0, right.n, step):
         part = right.take(slice(a, min(right.n, a + step))).astype(left.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import threads as th
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
@@ -33,5 +34,5 @@ def solve(
     qp: QP, solver="decomposition", start: np.ndarray | None = None, monitor: Monitor | None = None, **options
 ) -> Solution:
     """Solve a QP with a solver by name; options are the solver's own."""
-    with monitor or Monitor() as watch:
+    with th.blas_limit(1), monitor or Monitor() as watch:
         return make_solver(solver, **options).solve(qp, start, watch)

@@ -49,8 +49,8 @@ __all__ = ["SMO", "Decomposition"]
 
 STEPS_A_CALL = 5_000_000  # variables looked at by small steps between two looks at the clock: some 10 ms
 PREFETCH = 64  # rows computed together when q = 2 and one is missing: a block costs little more than a row
-MATRIX_UP_TO = 800  # variables: up to here one matrix in float64 is the quickest of all
-WHOLE_UP_TO = 2500  # variables: up to here all rows are computed at once
+MATRIX_UP_TO = 600  # variables: up to here one matrix in float64 is the quickest of all
+PAIRS_UP_TO = 2500  # variables: up to here a pass for the best pair is worth its time
 INNER_TOL = 0.1  # how much of the violation a working set may keep
 STUCK_LOOKS = 2  # in a row, before a variable counts as stuck
 SHRINK_SHARE = 0.15  # of the variables must be stuck before it pays to make the problem smaller
@@ -67,7 +67,7 @@ STALL_DECREASE = 1e-13  # of the objective: less is no progress
 class Decomposition:
     """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
 
-    working_set: int = 512  # q; 2 is SMO
+    working_set: int | None = None  # q; 2 is SMO; None: an eighth of the variables, 64 at least and 512 at most
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     tol: float = 1e-3  # largest violation of the optimality conditions
     max_iter: int = -1  # pair steps; −1: 100 a variable and at least ten million, as LIBSVM
@@ -81,7 +81,7 @@ class Decomposition:
     form: ClassVar[type] = QP
 
     def __post_init__(self) -> None:
-        if not 2 <= self.working_set <= 4096:
+        if self.working_set is not None and not 2 <= self.working_set <= 4096:
             raise ValueError(
                 f"working_set={self.working_set} was asked for; found outside 2 … 4096; choose a size in that range"
             )
@@ -110,7 +110,7 @@ class Decomposition:
 class SMO(Decomposition):
     """Decomposition with q = 2: pair steps over all variables, each the best by second order (Platt; Fan et al.)."""
 
-    working_set: int = 2  # the pair itself
+    working_set: int | None = 2  # the pair itself
 
 
 class _Part:
@@ -175,7 +175,8 @@ class _Run:
         self.steps = 0
         self.iteration = 0
         self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
-        least = min(qp.n, max(options.working_set, 2 * PREFETCH))
+        self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
+        least = min(qp.n, max(self.q, 2 * PREFETCH))
         self.cache = RowCache(self.gram, cache_bytes(options.cache_size), least)
 
     def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
@@ -201,10 +202,10 @@ class _Run:
         return self.beta, self.qp.times(self.beta), Status.STALLED
 
     def _finish(self) -> None:
-        """Solve for the free variables, where there are few."""
+        """Solve for the free variables, where they are few and the matrix is at hand."""
         free = (self.beta > self.qp.lower) & (self.beta < self.qp.upper)
         most = NEWTON_WORK // self.qp.n
-        if free.sum() <= most:
+        if self.gram.whole() is not None and free.sum() <= most:
             v = -(self.gram.matvec(self.beta) + self.qp.p)
             better = newton_finish(self.gram, self.qp, self.groups, self.beta, v, most)
             if better is not None:
@@ -261,8 +262,6 @@ class _Run:
     def _open(self, index: np.ndarray) -> _Part:
         whole = len(index) == self.qp.n and bool((index[1:] > index[:-1]).all())
         self.cache.restart(self.gram if whole else self.gram.take(index))
-        if len(index) <= min(WHOLE_UP_TO, self.cache.capacity):
-            self.cache.fetch(np.arange(len(index)))
         return _Part(self, index)
 
     def _minimise(self, part: _Part, tol: float) -> tuple[Status, np.ndarray | None]:
@@ -292,7 +291,7 @@ class _Run:
             if self._small_steps(part, tol):
                 continue
             m, M = part.levels()
-            if self.options.working_set == 2:
+            if self.q == 2:
                 self.cache.fetch(self._most_violating(part, m, M, PREFETCH, missing=True))
             else:
                 working = self._working_set(part, m, M, working)
@@ -306,7 +305,7 @@ class _Run:
             steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
         else:
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
-            leaf = pair_steps if self.options.working_set == 2 or len(part.index) <= WHOLE_UP_TO else small_set_steps
+            leaf = pair_steps if self.q == 2 or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
         self.steps += steps
@@ -328,7 +327,7 @@ class _Run:
 
     def _working_set(self, part: _Part, m, M, previous: np.ndarray) -> np.ndarray:
         """The most violating variables, and as many of the set before: free ones first."""
-        q = min(len(part.index), self.options.working_set, self.cache.capacity)
+        q = min(len(part.index), self.q, self.cache.capacity)
         new = self._most_violating(part, m, M, q // 2 if len(previous) else q)
         old = np.setdiff1d(previous, new, assume_unique=True)
         at_bound = (part.beta[old] <= part.lower[old]) | (part.beta[old] >= part.upper[old])
