@@ -29,6 +29,8 @@ from .solution import Certificate
 
 __all__ = ["QP", "ERM"]
 
+GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
+
 
 @dataclass(frozen=True)
 class QP:
@@ -56,10 +58,10 @@ class QP:
         self._check(n)
 
     def _check(self, n: int) -> None:
-        size = self.H.n if hasattr(self.H, "n") else np.shape(self.H)[0]
-        if size != n or self.A.shape[1] != n or self.b.shape != (len(self.A),):
+        size = (self.H.n, self.H.n) if hasattr(self.H, "n") else np.shape(self.H)
+        if size != (n, n) or self.A.shape[1] != n or self.b.shape != (len(self.A),):
             raise ValueError(
-                f"a QP of {n} variables was asked for; found H of {size}, A of shape {self.A.shape}, "
+                f"a QP of {n} variables was asked for; found H of shape {size}, A of shape {self.A.shape}, "
                 f"b of shape {self.b.shape}; H must be n × n, A k × n and b of length k"
             )
         if not (np.isfinite(self.p).all() and np.isfinite(self.A).all() and np.isfinite(self.b).all()):
@@ -118,7 +120,7 @@ class QP:
         if np.isinf(z).any():
             return float("inf")  # an infinite box without curvature bounds nothing
         terms = r * (beta - z) + 0.5 * d * (beta * beta - z * z) + self.eps * (np.abs(beta) - np.abs(z))
-        return float(terms.sum() - eta @ (self.A @ beta - self.b))
+        return float(np.maximum(terms, 0.0).sum() - eta @ (self.A @ beta - self.b))  # each is a maximum over z = β too
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> Certificate:
         """The proof of quality for β and η."""
@@ -126,6 +128,8 @@ class QP:
         s = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
         gap = self.gap(beta, eta, s)
+        if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+            gap = 0.0
         return Certificate(dual + gap, dual, gap, self.violation(beta, s), self.infeasibility(beta))
 
 

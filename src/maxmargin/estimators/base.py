@@ -6,6 +6,7 @@ the certificate of every fit, solvers by name, time limits, callbacks, threads a
 
 from __future__ import annotations
 
+import numbers
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from ..solvers import SOLVERS, make_solver
 
 __all__ = ["KernelMachine", "Problem", "SingleMachine"]
 
+CACHE_HELP = 'give megabytes > 0 or "auto"'
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
@@ -56,6 +58,8 @@ class Solved:
 class KernelMachine(BaseEstimator):
     """Common part of the estimators with a kernel; subclasses say which formulation they solve."""
 
+    _optional: tuple[str, ...] = ()  # parameters that may be None
+
     # -- input ------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -80,7 +84,7 @@ class KernelMachine(BaseEstimator):
                 "name one of them or pass a callable"
             )
         need("kernel", isinstance(self.kernel, str) or callable(self.kernel), "give a name or a callable K(X, Z)")
-        need("degree", real("degree") and self.degree >= 0, "give a degree >= 0")
+        need("degree", isinstance(self.degree, numbers.Integral) and self.degree >= 0, "give a whole degree >= 0")
         need("coef0", real("coef0"), "give a number")
         need("tol", real("tol") and self.tol > 0, "give tol > 0")
         need(
@@ -94,9 +98,24 @@ class KernelMachine(BaseEstimator):
                 real("gamma") and self.gamma >= 0 and np.isfinite(self.gamma),
                 "give 'scale', 'auto' or a number >= 0",
             )
+        need(
+            "cache_size", self.cache_size == "auto" or (real("cache_size") and 0 < self.cache_size < np.inf), CACHE_HELP
+        )
+        need("time_limit", self.time_limit is None or (real("time_limit") and self.time_limit > 0), "give seconds > 0")
+        need("callback", self.callback is None or callable(self.callback), "give a function of one argument or None")
+        need("n_jobs", self.n_jobs is None or isinstance(self.n_jobs, numbers.Integral), "give a whole number or None")
+        known = isinstance(self.solver, str) and self.solver in ("auto", *SOLVERS)
+        need(
+            "solver",
+            known or (not isinstance(self.solver, (str, type)) and hasattr(self.solver, "solve")),
+            f"give 'auto', one of {sorted(SOLVERS)}, or a solver such as Decomposition()",
+        )
+        for name in ("shrinking", "fit_intercept", "break_ties", "warm_start"):
+            if hasattr(self, name):
+                need(name, isinstance(getattr(self, name), (bool, np.bool_)), "give True or False")
         for name, lower in (("C", 0.0), ("epsilon", 0.0), ("nu", 0.0), ("huber_delta", 0.0)):
             value = getattr(self, name, None)
-            if value is None and (name == "C" or not hasattr(self, name)):
+            if not hasattr(self, name) or (value is None and name in self._optional):
                 continue
             if name == "epsilon":
                 need(name, real(name) and 0 <= value < np.inf, "give epsilon >= 0")
@@ -185,10 +204,6 @@ class KernelMachine(BaseEstimator):
         name = "decomposition" if isinstance(self.solver, str) and self.solver == "auto" else self.solver
         if not isinstance(name, str):
             return name, type(name).__name__
-        if name not in SOLVERS:
-            raise ValueError(
-                f"solver={name!r} was asked for; found 'auto' and {sorted(SOLVERS)}; name one of them or pass a solver"
-            )
         options = {
             "tol": self.tol,
             "max_iter": self.max_iter,
@@ -311,12 +326,15 @@ class KernelMachine(BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        coef = self.dual_coef_ @ self.support_vectors_
+        coef = self._feature_weights()
         if sp.issparse(coef):
             coef.data.flags.writeable = False
         else:
             coef.flags.writeable = False
         return coef
+
+    def _feature_weights(self):
+        return self.dual_coef_ @ self.support_vectors_
 
     def _prepare_kernel(self, X, weight: np.ndarray) -> None:
         self._gamma = 0.0 if callable(self.kernel) or self.kernel == "precomputed" else self._resolve_gamma(X, weight)

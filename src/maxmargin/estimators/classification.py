@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -94,7 +95,25 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             mass = np.array([weight[y == c].sum() for c in self.classes_])
             return weight.sum() / (len(self.classes_) * mass)
-        return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not (np.isfinite(weights) & (weights > 0)).all():
+            raise ValueError(
+                f"class_weight={self.class_weight!r} was asked for; found a weight that is not a positive number; "
+                "leave a class out of the data instead of giving it no weight"
+            )
+        return weights
+
+    def _feature_weights(self):
+        if len(self.classes_) == 2:
+            return super()._feature_weights()
+        vectors = self.support_vectors_
+        edges = np.concatenate([[0], np.cumsum(self.n_support_)])
+        own = [
+            self.dual_coef_[:, edges[c] : edges[c + 1]] @ vectors[edges[c] : edges[c + 1]]
+            for c in range(len(edges) - 1)
+        ]
+        rows = [own[i][[j - 1]] + own[j][[i]] for i, j in combinations(range(len(own)), 2)]
+        return sp.vstack(rows).tocsr() if self._sparse else np.vstack(rows)
 
     def _pair_decisions(self, X) -> np.ndarray:
         X = self._check_predict_input(X)

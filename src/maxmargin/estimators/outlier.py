@@ -148,8 +148,11 @@ class SVDD(_KernelOutlierDetector):
         self.callback = callback
         self.warm_start = warm_start
 
+    _optional = ("C",)
+
     def _formulation(self):
-        return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
+        # No coefficient can be larger than 1, so that a larger C means the same.
+        return SVDDFormulation(float(self.nu), None if self.C is None else min(1.0, float(self.C)))
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit to samples X (n, d); see :meth:`OneClassSVM.fit`."""

@@ -160,7 +160,7 @@ def _centred(points: Points) -> Points:
     step = max(1, (1 << 20) // max(1, points.d))
     for a in range(0, points.n, step):
         data[a : a + step] = points.data[a : a + step] - centre
-    return Points(data, squared_norms(data).astype(np.float32), points.d)
+    return Points(data, squared_norms(data), points.d, np.dtype(np.float32))
 
 
 def _first_equal_row(points: Points) -> np.ndarray:
@@ -259,7 +259,7 @@ class CallableGram(Gram):
 def checked_block(function: Callable, left, right) -> np.ndarray:
     """The user's kernel on two sets of points, its shape and values checked."""
     block = function(left, right)
-    block = np.asarray(block.toarray() if sp.issparse(block) else block, np.float64)
+    block = np.array(block.toarray() if sp.issparse(block) else block, np.float64)  # a copy: views add to it
     shape = (left.shape[0], right.shape[0])
     if block.shape != shape:
         raise ValueError(

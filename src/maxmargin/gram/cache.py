@@ -62,9 +62,10 @@ class RowCache:
             self.slot = np.arange(n)
             self.owner = np.arange(n)
         else:
-            self.capacity = int(min(n, max(self.least, self.budget // (n * gram.dtype.itemsize))))
-            if len(self.buffer) < self.capacity * n:
-                self.buffer = np.empty(self.capacity * n, gram.dtype)
+            if len(self.buffer) < self.least * n:
+                fits = min(n * n, self.budget // gram.dtype.itemsize)
+                self.buffer = np.empty(max(fits, min(n, self.least) * n), gram.dtype)
+            self.capacity = min(n, len(self.buffer) // n)
             self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
             self.limit = min(self.capacity, max(2 * self.least, START_BYTES // (n * gram.dtype.itemsize)))
             self.filled = 0

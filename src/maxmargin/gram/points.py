@@ -10,6 +10,7 @@ questions about a left and a right set of points:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,9 @@ class Points:
     """
 
     data: Any  # dense rows, or (indptr, indices, data) of CSR rows
-    norms: np.ndarray  # squared norms; L1 norms for the Laplacian kernel
+    norms: np.ndarray  # squared norms in float64; L1 norms for the Laplacian kernel
     d: int
+    dtype: np.dtype  # in which products are computed
 
     @property
     def n(self) -> int:
@@ -45,33 +47,33 @@ class Points:
     def sparse(self) -> bool:
         return isinstance(self.data, tuple)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return self.norms.dtype
+    @cached_property
+    def near_norms(self) -> np.ndarray:
+        """The norms in the precision of the products."""
+        return self.norms.astype(self.dtype, copy=False)
 
     def take(self, index: np.ndarray | slice) -> Points:
         """The points with these numbers; a slice copies nothing unless the type changes."""
         if not self.sparse:
-            return Points(np.asarray(self.data[index], self.dtype), self.norms[index], self.d)
+            return Points(np.asarray(self.data[index], self.dtype), self.norms[index], self.d, self.dtype)
         indptr, indices, data = self.data
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.n)
-            return Points((indptr[start : stop + 1], indices, data), self.norms[index], self.d)
+            return Points((indptr[start : stop + 1], indices, data), self.norms[index], self.d, self.dtype)
         rows = sp.csr_array((data, indices, indptr), shape=(self.n, self.d))[index]
-        return Points(_triple(rows, self.dtype), self.norms[index], self.d)
+        return Points(_triple(rows, self.dtype), self.norms[index], self.d, self.dtype)
 
     def astype(self, dtype) -> Points:
         """The same points in another precision."""
+        dtype = np.dtype(dtype)
         if self.dtype == dtype:
             return self
         if self.sparse:
             indptr, indices, data = self.data
             used = slice(indptr[0], indptr[-1])
-            return Points(
-                (indptr - indptr[0], indices[used], data[used].astype(dtype)), self.norms.astype(dtype), self.d
-            )
+            return Points((indptr - indptr[0], indices[used], data[used].astype(dtype)), self.norms, self.d, dtype)
         data = self.data if on_disk(self.data) else np.asarray(self.data, dtype)
-        return Points(data, self.norms.astype(dtype), self.d)
+        return Points(data, self.norms, self.d, dtype)
 
 
 def on_disk(a: np.ndarray) -> bool:
@@ -107,12 +109,15 @@ def make_points(X, kernel: Kernel, like: Points | None = None) -> Points:
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if sparse:
         rows = sp.csr_array(X)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
         data = rows.data.astype(np.float64, copy=False)
         weight = np.abs(data) if kernel.code == LAPLACIAN else data * data
         norms = np.asarray(sp.csr_array((weight, rows.indices, rows.indptr), shape=rows.shape).sum(axis=1)).ravel()
-        return Points(_triple(rows, dtype), norms.astype(dtype), d)
+        return Points(_triple(rows, dtype), norms, d, dtype)
     rows = X.toarray() if sp.issparse(X) else X
-    return Points(rows if rows.dtype == dtype else rows.astype(dtype), squared_norms(rows).astype(dtype), d)
+    return Points(rows if rows.dtype == dtype else rows.astype(dtype), squared_norms(rows), d, dtype)
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
@@ -135,7 +140,9 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
     if right.sparse:
         work = left.n * int(right.data[0][-1] - right.data[0][0])
         th.spread(
-            lambda a, b: sparse_rows(left.data, left.norms, right.data, right.norms, right.d, spec, out, slots, a, b),
+            lambda a, b: sparse_rows(
+                left.data, left.near_norms, right.data, right.near_norms, right.d, spec, out, slots, a, b
+            ),
             right.n,
             threads if work > SMALL_WORK else 1,
             grain=256,
@@ -152,7 +159,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
             columns = np.asarray(right.data[a:b], right.dtype).T
             block = np.matmul(left.data, columns, out=target[:, a:b]) if contiguous else left.data @ columns
             if kernel.code != LINEAR:
-                transform(block, *spec, left.norms, right.norms[a:b])
+                transform(block, *spec, left.near_norms, right.near_norms[a:b])
             if not contiguous:
                 out[slots, a:b] = block
 
@@ -189,7 +196,9 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
 def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:
     work = left.n * int(right.data[0][-1] - right.data[0][0])
     th.spread(
-        lambda a, b: sparse_sum(left.data, left.norms, coef, right.data, right.norms, right.d, spec, out, a, b),
+        lambda a, b: sparse_sum(
+            left.data, left.near_norms, coef, right.data, right.near_norms, right.d, spec, out, a, b
+        ),
         right.n,
         threads if work > SMALL_WORK else 1,
         grain=64,

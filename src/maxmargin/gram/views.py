@@ -39,7 +39,7 @@ class Ridged(_View):
         return self.inner.diag() + self.added
 
     def block(self, index):
-        return self.inner.block(index) + np.diag(self.added[index])
+        return self.inner.block(index) + np.where(index[:, None] == index, self.added[index], 0.0)
 
     def take(self, index):
         return Ridged(self.inner.take(index), self.added[index])
@@ -90,6 +90,7 @@ class Tiled(_View):
 
     def __init__(self, inner: Gram, point: np.ndarray | None = None) -> None:
         super().__init__(inner)
+        self.ridge = None  # what was on the diagonal is now off it too
         self.point = np.tile(np.arange(inner.n), 2) if point is None else point
         self.n = len(self.point)
 

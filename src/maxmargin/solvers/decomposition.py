@@ -57,6 +57,7 @@ SHRINK_SHARE = 0.15  # of the variables must be stuck before it pays to make the
 SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
+MARGIN = 0.9  # of tol is what rows must reach, so that rounding in them does not fail the exact look at the end
 REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
 STALL_LOOKS = 200  # without progress before we give up
@@ -186,7 +187,7 @@ class _Run:
             self.beta = np.asarray(start, np.float64)
         for index, share in self._samples(start is not None):
             self._enter(index, share)
-            status = self._solve_on(index, tol if share == 1.0 else max(tol, GROW_TOL))
+            status = self._solve_on(index, MARGIN * tol if share == 1.0 else max(tol, GROW_TOL))
             if not status.converged:
                 break
         if share < 1.0:

@@ -122,7 +122,7 @@ def _longest_step(qp, beta, direction, F, delta) -> tuple[float, tuple[int, floa
     low = np.where((qp.eps[F] > 0) & (direction > 0), np.maximum(qp.lower[F], 0.0), qp.lower[F])
     high = np.where((qp.eps[F] > 0) & (direction < 0), np.minimum(qp.upper[F], 0.0), qp.upper[F])
     end = np.where(delta > 0, high, low)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = np.where(delta != 0, (end - beta) / delta, np.inf)
     k = int(share.argmin())
     return (float(max(share[k], 0.0)), (k, float(end[k]))) if share[k] < 1.0 else (1.0, None)

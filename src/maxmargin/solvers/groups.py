@@ -95,6 +95,7 @@ def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
                 f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "
                 f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"
             )
+        room = np.minimum(room, abs(missing))  # boxes may be infinite
         before = np.cumsum(room) - room
         beta[inside] += np.sign(missing) * np.clip(abs(missing) - before, 0.0, room)
     return beta
