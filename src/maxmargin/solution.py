@@ -18,6 +18,7 @@ class Status(Enum):
     TIME_LIMIT = "the time limit was reached; raise time_limit, or accept the gap"
     INTERRUPTED = "the fit was interrupted; the model is the best one found so far"
     CALLBACK = "the callback asked to stop; the model is the best one found so far"
+    UNBOUNDED = "the problem has no minimum; use a kernel that is positive semi-definite, or a loss with bounded slope"
     STALLED = "rounding errors stop further progress; scale the features, or accept the gap"
 
     @property

@@ -29,7 +29,6 @@ from ..solvers import SOLVERS, make_solver
 
 __all__ = ["KernelMachine", "Problem", "SingleMachine"]
 
-CACHE_HELP = 'give megabytes > 0 or "auto"'
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
@@ -84,8 +83,9 @@ class KernelMachine(BaseEstimator):
                 "name one of them or pass a callable"
             )
         need("kernel", isinstance(self.kernel, str) or callable(self.kernel), "give a name or a callable K(X, Z)")
-        need("degree", isinstance(self.degree, numbers.Integral) and self.degree >= 0, "give a whole degree >= 0")
-        need("coef0", real("coef0"), "give a number")
+        whole = real("degree") and float(self.degree).is_integer()
+        need("degree", whole and self.degree >= 0, "give a whole degree >= 0")
+        need("coef0", real("coef0") and np.isfinite(self.coef0), "give a number")
         need("tol", real("tol") and self.tol > 0, "give tol > 0")
         need(
             "max_iter", real("max_iter") and (self.max_iter == -1 or self.max_iter > 0), "give -1 for no limit, or > 0"
@@ -98,18 +98,18 @@ class KernelMachine(BaseEstimator):
                 real("gamma") and self.gamma >= 0 and np.isfinite(self.gamma),
                 "give 'scale', 'auto' or a number >= 0",
             )
-        need(
-            "cache_size", self.cache_size == "auto" or (real("cache_size") and 0 < self.cache_size < np.inf), CACHE_HELP
-        )
-        need("time_limit", self.time_limit is None or (real("time_limit") and self.time_limit > 0), "give seconds > 0")
+        sized = real("cache_size") and 0 < self.cache_size < np.inf
+        need("cache_size", sized or self.cache_size == "auto", 'give megabytes > 0 or "auto"')
+        timed = self.time_limit is None or (real("time_limit") and self.time_limit > 0)
+        need("time_limit", timed, "give seconds > 0 or None")
         need("callback", self.callback is None or callable(self.callback), "give a function of one argument or None")
         need("n_jobs", self.n_jobs is None or isinstance(self.n_jobs, numbers.Integral), "give a whole number or None")
         known = isinstance(self.solver, str) and self.solver in ("auto", *SOLVERS)
-        need(
-            "solver",
-            known or (not isinstance(self.solver, (str, type)) and hasattr(self.solver, "solve")),
-            f"give 'auto', one of {sorted(SOLVERS)}, or a solver such as Decomposition()",
-        )
+        if not known and (isinstance(self.solver, (str, type)) or not hasattr(self.solver, "solve")):
+            raise ValueError(
+                f"solver={self.solver!r} was asked for; found 'auto' and {sorted(SOLVERS)}; "
+                "name one of them or pass a solver"
+            )
         for name in ("shrinking", "fit_intercept", "break_ties", "warm_start"):
             if hasattr(self, name):
                 need(name, isinstance(getattr(self, name), (bool, np.bool_)), "give True or False")
@@ -157,12 +157,6 @@ class KernelMachine(BaseEstimator):
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix; "
                 "pass K(X_train, X_train)"
             )
-        scale = float(np.abs(X).max()) if X.size else 0.0
-        if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
-            raise ValueError(
-                "a precomputed kernel was asked for; found a matrix that is not symmetric; "
-                "pass (K + K.T) / 2 if that is what you mean"
-            )
 
     def _resolve_gamma(self, X, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
@@ -192,6 +186,12 @@ class KernelMachine(BaseEstimator):
 
     def _make_gram(self, X, n_jobs: int | None) -> Gram:
         if self.kernel == "precomputed":
+            scale = float(np.abs(X).max())
+            if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
+                raise ValueError(
+                    "a precomputed kernel was asked for; found a matrix that is not symmetric; "
+                    "pass (K + K.T) / 2 if that is what you mean"
+                )
             return PrecomputedGram(X)
         if callable(self.kernel):
             return CallableGram(self.kernel, X)
@@ -317,8 +317,7 @@ class KernelMachine(BaseEstimator):
             return out
         left = make_points(vectors, self._kernel_)
         right = make_points(X, self._kernel_, like=left)
-        dtype = np.float32 if left.dtype == right.dtype == np.float32 else np.float64
-        return weigh(self._kernel_, left.astype(dtype), coef, right, th.count(self.n_jobs))
+        return weigh(self._kernel_, left.astype(np.float64), coef, right, th.count(self.n_jobs))
 
     @property
     def coef_(self):

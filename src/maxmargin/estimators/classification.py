@@ -18,11 +18,12 @@ from .multiclass import pair_decisions, pair_layout, pair_problems, votes
 
 __all__ = ["SVC", "NuSVC"]
 
+NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
 class _KernelClassifier(ClassifierMixin, KernelMachine):
-    def _formulation(self, cost_ratio: float) -> Formulation:
+    def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
     def fit(self, X, y, sample_weight=None):
@@ -55,23 +56,26 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         check_classification_targets(y)
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
         self.classes_, labels = np.unique(y[present], return_inverse=True)
+        self.class_weight_ = self._class_weights(y[present], weight[present])
+        if (self.class_weight_ == 0).any():  # nor are those of a class of weight 0
+            present = present[self.class_weight_[labels] > 0]
+            self.class_weight_ = self.class_weight_[self.class_weight_ > 0]
+            self.classes_, labels = np.unique(y[present], return_inverse=True)
         k = len(self.classes_)
         if k < 2:
             raise ValueError(f"The number of classes has to be greater than one; got {k} class")
         weight = weight[present]
-        self.class_weight_ = self._class_weights(y[present], weight)
         self._prepare_kernel(X[present] if len(present) < X.shape[0] else X, weight)
         box = weight * self.class_weight_[labels]
         pairs = pair_problems(labels, k)
         problems = []
         for i, j, rows, target in pairs:
-            positive, negative = (j, i) if k == 2 else (i, j)
-            formulation = self._formulation(self.class_weight_[positive] / self.class_weight_[negative])
             name = f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else ""
-            problems.append(Problem(formulation, present[rows], target, box[rows], name))
+            problems.append(Problem(self._formulation(), present[rows], target, box[rows], name))
         self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
         solved = self._solve_all(X, problems)
 
+        self._check_found(solved)
         coefs = []
         for (i, j, rows, _), s in zip(pairs, solved, strict=True):
             full = np.zeros(len(labels))
@@ -88,6 +92,9 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
     def _check_feasible(self, problems: list[Problem], lenient: bool) -> None:
         """Nothing to check for a machine that is always feasible."""
 
+    def _check_found(self, solved) -> None:
+        """Nothing to tell of a machine that always finds what it looks for."""
+
     def _class_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """One factor a class; "balanced" counts weights as copies."""
         if self.class_weight is None:
@@ -96,10 +103,10 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             mass = np.array([weight[y == c].sum() for c in self.classes_])
             return weight.sum() / (len(self.classes_) * mass)
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        if not (np.isfinite(weights) & (weights > 0)).all():
+        if not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError(
-                f"class_weight={self.class_weight!r} was asked for; found a weight that is not a positive number; "
-                "leave a class out of the data instead of giving it no weight"
+                f"class_weight={self.class_weight!r} was asked for; found a weight that is negative or not finite; "
+                "give weights >= 0"
             )
         return weights
 
@@ -238,7 +245,7 @@ class SVC(_KernelClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _formulation(self, cost_ratio):
+    def _formulation(self):
         return CSVC(float(self.C), self.loss, float(self.huber_delta), bool(self.fit_intercept))
 
 
@@ -302,8 +309,8 @@ class NuSVC(_KernelClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _formulation(self, cost_ratio):
-        return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True, cost_ratio=cost_ratio)
+    def _formulation(self):
+        return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)
 
     def _check_feasible(self, problems, lenient):
         if not self.fit_intercept:
@@ -317,3 +324,12 @@ class NuSVC(_KernelClassifier):
         if not lenient:
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=3)
+
+    def _check_found(self, solved):
+        if any(s.decision.found <= NO_MARGIN for s in solved):
+            warnings.warn(
+                f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "
+                "raise nu",
+                UserWarning,
+                stacklevel=3,
+            )

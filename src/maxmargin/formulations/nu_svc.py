@@ -20,6 +20,7 @@ from .base import Decision
 __all__ = ["NuSVC"]
 
 NO_MARGIN = 1e-12
+NEXT_TO_NOTHING = 0.01  # share of the other class's weight
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class NuSVC:
     nu: float = 0.5
     fit_intercept: bool = True
     clip: bool = False  # lower nu to the largest feasible one instead of an error
-    cost_ratio: float = 1.0  # what an error on the positive class costs, in errors on the negative one
 
     @staticmethod
     def largest_nu(y: np.ndarray, weight: np.ndarray) -> float:
@@ -69,8 +69,8 @@ class NuSVC:
         """The multipliers (b, −ρ), moved where they are not unique.
 
         With the largest feasible ν the lighter class has all its coefficients at their bounds. Its margin can then
-        lie anywhere beyond its points at the same objective. Where errors on it cost less than on the other, we
-        use that freedom: no larger share of its samples than the ratio of the costs stays on its own side.
+        lie anywhere beyond its points at the same objective. Where it weighs next to nothing against the other, we
+        use that freedom, and fewer and fewer of its samples stay on its own side.
         """
         beta, y = solution.beta, qp.A[1]
         bias, minus_rho = (float(x) for x in solution.multipliers)
@@ -79,7 +79,7 @@ class NuSVC:
         if full[1.0] == full[-1.0]:
             return bias, minus_rho
         side = 1.0 if full[1.0] else -1.0
-        ratio = self.cost_ratio**side
+        ratio = box[y == side].sum() / (NEXT_TO_NOTHING * box[y != side].sum())
         if ratio >= 1.0:
             return bias, minus_rho
         depth = np.sort(side * qp.times(beta)[y == side])

@@ -20,6 +20,7 @@ from .points import Points, cross, make_points, on_disk, squared_norms, weigh
 __all__ = ["Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
+SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
 BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
 
 
@@ -89,6 +90,10 @@ class Gram(ABC):
         """The matrix itself where it lies in memory, row by row; not to be written to."""
         return None
 
+    def wide(self) -> Gram:
+        """The same matrix with rows in float64."""
+        return self
+
     def duplicates(self) -> np.ndarray | None:
         """For each point the number of the first point with the same row, or None where that is not known."""
         return None
@@ -101,6 +106,13 @@ class KernelGram(Gram):
         self.kernel = kernel
         self.threads = th.count(n_jobs)
         self.exact = make_points(X, kernel)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(self.exact.norms).all() and np.isfinite(kernel.diag(self.exact.norms)).all())
+        if not finite:
+            raise ValueError(
+                f"a {kernel.name} kernel was asked for; found values too large for it; scale the features, "
+                "or choose a smaller gamma, coef0 or degree"
+            )
         self.fast = self._fast_points()
         self.cost = Cost()
         self._adopt()
@@ -118,7 +130,8 @@ class KernelGram(Gram):
         if self.kernel.code == RBF and not points.sparse and not on_disk(points.data):
             # Distances do not change when the points are centred, and small norms keep float32 accurate.
             points = _centred(points)
-        if self.kernel.rounding(float(points.norms.max()), unit) < ROW_ERROR:
+        largest = float(points.norms.max())
+        if SMALLEST_NORM < largest < LARGEST_NORM and self.kernel.rounding(largest, unit) < ROW_ERROR:
             return points.astype(np.float32)
         return self.exact.astype(np.float64)
 
@@ -129,13 +142,19 @@ class KernelGram(Gram):
     def diag(self):
         return self.kernel.diag(self.exact.norms)
 
+    def _like(self, exact: Points, fast: Points) -> KernelGram:
+        other = object.__new__(KernelGram)
+        other.kernel, other.threads, other.cost = self.kernel, self.threads, self.cost
+        other.exact, other.fast = exact, fast
+        other._adopt()
+        return other
+
     def take(self, index):
-        part = object.__new__(KernelGram)
-        part.kernel, part.threads, part.cost = self.kernel, self.threads, self.cost
-        part.exact = self.exact.take(index)
-        part.fast = self.fast.take(index) if self.fast is not self.exact else part.exact
-        part._adopt()
-        return part
+        exact = self.exact.take(index)
+        return self._like(exact, self.fast.take(index) if self.fast is not self.exact else exact)
+
+    def wide(self):
+        return self if self.dtype == np.float64 else self._like(self.exact, self.exact.astype(np.float64))
 
     def combine(self, index, coef, at=None, exact=True):
         points = self.exact if exact else self.fast

@@ -15,7 +15,6 @@ and turn it into kernel values while the tile is still in the first cache.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +64,7 @@ class Kernel:
         if self.code == RBF:
             return 4 * unit * max(1.0, self.gamma * largest_squared_norm)
         if self.code == LAPLACIAN:
-            return 4 * unit * max(1.0, self.gamma * math.sqrt(largest_squared_norm))
+            return 4 * unit * max(1.0, self.gamma * largest_squared_norm)  # L1 norms here
         if self.code == SIGMOID:
             return 4 * unit * max(1.0, abs(self.gamma) * largest_squared_norm + abs(self.coef0))
         inner = (self.gamma if self.code == POLY else 1.0) * largest_squared_norm + abs(self.coef0)

@@ -41,6 +41,9 @@ class Ridged(_View):
     def block(self, index):
         return self.inner.block(index) + np.where(index[:, None] == index, self.added[index], 0.0)
 
+    def wide(self):
+        return Ridged(self.inner.wide(), self.added)
+
     def take(self, index):
         return Ridged(self.inner.take(index), self.added[index])
 
@@ -75,6 +78,9 @@ class Shifted(_View):
     def block(self, index):
         return self.inner.block(index) + self.constant
 
+    def wide(self):
+        return Shifted(self.inner.wide(), self.constant)
+
     def take(self, index):
         return Shifted(self.inner.take(index), self.constant)
 
@@ -106,6 +112,9 @@ class Tiled(_View):
 
     def block(self, index):
         return self.inner.block(self.point[index])
+
+    def wide(self):
+        return Tiled(self.inner.wide(), self.point)
 
     def take(self, index):
         kept, point = np.unique(self.point[index], return_inverse=True)
@@ -142,6 +151,9 @@ class Signed(_View):
 
     def block(self, index):
         return self.inner.block(index) * np.outer(self.sign[index], self.sign[index])
+
+    def wide(self):
+        return Signed(self.inner.wide(), self.sign)
 
     def take(self, index):
         return Signed(self.inner.take(index), self.sign[index])

@@ -57,6 +57,8 @@ SHRINK_SHARE = 0.15  # of the variables must be stuck before it pays to make the
 SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
+WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
+UNBOUNDED = 1e30  # a coefficient this large shows that there is no minimum
 MARGIN = 0.9  # of tol is what rows must reach, so that rounding in them does not fail the exact look at the end
 REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
@@ -168,6 +170,8 @@ class _Run:
         self.groups = groups
         self.monitor = monitor
         self.gram: Gram = as_gram(qp.H)
+        if options.tol < WIDE_BELOW:
+            self.gram = self.gram.wide()
         if qp.n <= MATRIX_UP_TO:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
         self.diag = self.gram.diag()
@@ -283,23 +287,26 @@ class _Run:
                 return stop, None
             if self.steps >= self.most_steps:
                 return Status.MAX_ITERATIONS, None
+            if np.abs(part.beta).max() > UNBOUNDED:
+                return Status.UNBOUNDED, None
             if progress.stalled(objective, violation):
                 return Status.STALLED, None
             if self.options.shrinking and len(part.index) > SHRINK_FROM:
                 stuck = part.stuck(m, M)
                 if SHRINK_SHARE * len(stuck) < stuck.sum() < len(stuck):
                     return Status.CONVERGED, stuck
-            if self._small_steps(part, tol):
+            missing = self._small_steps(part, tol)
+            if missing < 0:
                 continue
             m, M = part.levels()
             if self.q == 2:
-                self.cache.fetch(self._most_violating(part, m, M, PREFETCH, missing=True))
+                self._fetch_pair(part, m, M, missing)
             else:
                 working = self._working_set(part, m, M, working)
                 self._improve(part, working, max(INNER_TOL * float((m - M).max()), 0.5 * tol))
 
-    def _small_steps(self, part: _Part, tol: float) -> bool:
-        """Steps on pairs or small sets of all variables, for a while; False as soon as a row is missing."""
+    def _small_steps(self, part: _Part, tol: float) -> int:
+        """Steps on pairs or small sets of all variables, for a while or until a row is missing: which one, or −1."""
         most = min(self.most_steps - self.steps, max(100, STEPS_A_CALL // len(part.index)))
         rows = (self.cache.slab, self.cache.slot)
         if not part.grouped:
@@ -310,7 +317,16 @@ class _Run:
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
         self.steps += steps
-        return missing < 0
+        return missing
+
+    def _fetch_pair(self, part: _Part, m, M, missing: int) -> None:
+        """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
+        worst = int((m - M).argmax())
+        a, b = part.edges[worst], part.edges[worst + 1]
+        first = a + int((part.v + part.rise)[a:b].argmax())
+        others = self._most_violating(part, m, M, PREFETCH, missing=True)
+        others = others[(others != missing) & (others != first)][: max(0, min(PREFETCH, self.cache.capacity) - 2)]
+        self.cache.fetch(np.unique(np.concatenate([[first, missing], others])))
 
     def _most_violating(self, part: _Part, m, M, count: int, missing: bool = False) -> np.ndarray:
         """The steepest feasible direction with ``count`` entries: half of them grow, half shrink."""

@@ -72,12 +72,12 @@ def _move(i, change, beta, lower, upper, eps, rise, fall):
 
 @inline
 def _room_up(i, beta, upper, eps):
-    return -beta[i] if eps[i] > 0.0 and beta[i] < 0.0 else upper[i] - beta[i]
+    return min(-beta[i], upper[i] - beta[i]) if eps[i] > 0.0 and beta[i] < 0.0 else upper[i] - beta[i]
 
 
 @inline
 def _room_down(i, beta, lower, eps):
-    return beta[i] if eps[i] > 0.0 and beta[i] > 0.0 else beta[i] - lower[i]
+    return min(beta[i], beta[i] - lower[i]) if eps[i] > 0.0 and beta[i] > 0.0 else beta[i] - lower[i]
 
 
 @jit
