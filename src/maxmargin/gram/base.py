@@ -183,15 +183,49 @@ def _centred(points: Points) -> Points:
 
 
 def _first_equal_row(points: Points) -> np.ndarray:
-    """For each point the number of the first identical one."""
-    if points.sparse:
-        indptr, indices, data = points.data
-        keys = [indices[a:b].tobytes() + data[a:b].tobytes() for a, b in zip(indptr[:-1], indptr[1:], strict=True)]
-    else:
-        rows = np.ascontiguousarray(points.data)
-        keys = [row.tobytes() for row in rows]
-    seen: dict[bytes, int] = {}
-    return np.fromiter((seen.setdefault(key, i) for i, key in enumerate(keys)), np.int64, len(keys))
+    """For each point the number of the first identical one.
+
+    Candidates are neighbours after sorting by a random projection; whether they are equal is then checked entry by
+    entry, so that a collision can hide a duplicate but never make one.
+    """
+    direction = np.random.default_rng(0).normal(size=points.d)
+    rows = (
+        sp.csr_array((points.data[2], points.data[1], points.data[0]), shape=(points.n, points.d))
+        if points.sparse
+        else points.data
+    )
+    key = rows @ direction.astype(points.dtype, copy=False)
+    order = np.argsort(key, kind="stable")
+    first = np.arange(points.n)
+    head = np.maximum.accumulate(np.where(np.r_[True, key[order][1:] != key[order][:-1]], np.arange(points.n), 0))
+    twin, original = order, order[head]
+    candidates = twin != original
+    twin, original = twin[candidates], original[candidates]
+    equal = _equal_rows(points, twin, original)
+    first[twin[equal]] = original[equal]
+    return first
+
+
+def _equal_rows(points: Points, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Which points ``left`` equal their partners ``right``."""
+    if not points.sparse:
+        step = max(1, (1 << 22) // max(1, points.d))
+        parts = [
+            (points.data[left[a : a + step]] == points.data[right[a : a + step]]).all(axis=1)
+            for a in range(0, len(left), step)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, bool)
+    indptr, indices, data = points.data
+    length = np.diff(indptr)
+    equal = length[left] == length[right]
+    left, right, at = left[equal], right[equal], np.flatnonzero(equal)
+    count = length[left]
+    owner = np.repeat(np.arange(len(left)), count)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    i, j = indptr[left][owner] + within, indptr[right][owner] + within
+    differs = (indices[i] != indices[j]) | (data[i] != data[j])
+    equal[at[np.bincount(owner, differs, len(left)) > 0]] = False
+    return equal
 
 
 class PrecomputedGram(Gram):

@@ -15,7 +15,7 @@ __all__ = ["RowCache", "cache_bytes"]
 
 MEGABYTE = 1 << 20
 LEAST_BYTES = 64 * MEGABYTE
-START_BYTES = 96 * MEGABYTE
+START_BYTES = 256 * MEGABYTE
 
 
 def cache_bytes(cache_size: float | str) -> int:

@@ -51,9 +51,9 @@ STEPS_A_CALL = 5_000_000  # variables looked at by small steps between two looks
 PREFETCH = 64  # rows computed together when q = 2 and one is missing: a block costs little more than a row
 MATRIX_UP_TO = 600  # variables: up to here one matrix in float64 is the quickest of all
 PAIRS_UP_TO = 2500  # variables: up to here a pass for the best pair is worth its time
-INNER_TOL = 0.1  # how much of the violation a working set may keep
+INNER_TOL = 0.3  # how much of the violation a working set may keep
 STUCK_LOOKS = 2  # in a row, before a variable counts as stuck
-SHRINK_SHARE = 0.15  # of the variables must be stuck before it pays to make the problem smaller
+SHRINK_SHARE = 0.2  # of the variables must be stuck before it pays to make the problem smaller
 SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
