@@ -87,6 +87,20 @@ class OneClassSVM(_KernelOutlierDetector):
     def _formulation(self):
         return OneClass(float(self.nu))
 
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit to samples X (n, d); y is not looked at. See :meth:`SVDD.fit`."""
+        if sample_weight is None:
+            return super().fit(X, y)
+        # The function grows with the weights, but tolerances do not: solve for weights of mean 1, then scale.
+        X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
+        scale = float(weight.mean())
+        super().fit(X, y, weight / scale)
+        self._dual = scale * self._dual
+        self.dual_coef_ = scale * self.dual_coef_
+        self.intercept_ = scale * self.intercept_
+        self.offset_ = scale * self.offset_
+        return self
+
     def score_samples(self, X):
         """The decision function without its offset."""
         return self._decide(X) - self.intercept_[0]
@@ -151,8 +165,7 @@ class SVDD(_KernelOutlierDetector):
     _optional = ("C",)
 
     def _formulation(self):
-        # No coefficient can be larger than 1, so that a larger C means the same.
-        return SVDDFormulation(float(self.nu), None if self.C is None else min(1.0, float(self.C)))
+        return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit to samples X (n, d); see :meth:`OneClassSVM.fit`."""

@@ -31,6 +31,7 @@ class SVDD:
         """The dual problem."""
         n = gram.n
         C = (1.0 / (self.nu * weight.sum()) if self.C is None else self.C) * weight
+        C = np.minimum(C, 1.0)  # the coefficients add up to 1, so that a larger C means the same
         if C.sum() < 1.0 - 1e-12:
             raise ValueError(
                 f"C={self.C:g} was asked for; found that the coefficients of {n} points must add up to 1 and be at "

@@ -22,6 +22,7 @@ from .groups import Groups, offsets
 __all__ = ["newton_finish"]
 
 ROUNDS = 60
+DUST = 1e-12  # of the larger bound
 EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
 SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
 FLAT = 1e-11  # relative curvature that counts as none
@@ -70,7 +71,17 @@ def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarra
         free[loose] = True
     sums = np.bincount(groups.label, beta, max(1, groups.count))[: groups.count]
     feasible = np.abs(sums - groups.sums) <= FEASIBLE * max(1.0, float(np.abs(beta).sum()))
-    return beta if feasible.all() and _objective(qp, beta, v) <= start else None
+    better = _objective(qp, beta, v) <= start + EXACT * max(1.0, abs(start))
+    return _without_dust(qp, beta) if feasible.all() and better else None
+
+
+def _without_dust(qp, beta: np.ndarray) -> np.ndarray:
+    """β with what rounding left between a variable and its bound, or zero, taken away: it is not free."""
+    bounds = np.vstack([qp.lower, qp.upper])
+    dust = DUST * np.where(np.isfinite(bounds), np.abs(bounds), 0.0).max(axis=0)
+    for place in (qp.lower, qp.upper, np.clip(0.0, qp.lower, qp.upper)):
+        beta = np.where(np.abs(beta - place) <= dust, place, beta)
+    return beta
 
 
 def _objective(qp, beta, v) -> float:

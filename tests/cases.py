@@ -1,0 +1,117 @@
+"""Small problems that many tests share: data, kernels and every variant of every formulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+
+import numpy as np
+
+from maxmargin.formulations import FORMULATIONS
+from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
+from maxmargin.problem import QP
+from referee import Verdict, naive_kernel, referee
+
+KERNEL_CASES = {
+    "linear": Kernel("linear"),
+    "poly": Kernel("poly", gamma=0.3, coef0=1.0, degree=3),
+    "rbf": Kernel("rbf", gamma=0.5),
+    "sigmoid": Kernel("sigmoid", gamma=0.2, coef0=-0.1),
+    "laplacian": Kernel("laplacian", gamma=0.3),
+}
+DEFINITE = [name for name in KERNEL_CASES if name != "sigmoid"]
+
+CLASSIFIERS = ("c_svc", "nu_svc")
+OPTIONS = {
+    "c_svc": [{"C": 1.5, "loss": loss} for loss in ("hinge", "squared_hinge", "huber")],
+    "nu_svc": [{"nu": 0.4}],
+    "one_class": [{"nu": 0.3}],
+    "svdd": [{"nu": 0.3}, {"C": 0.1}],
+    "epsilon_svr": [
+        {"C": 1.5, "epsilon": 0.1, "loss": loss} for loss in ("epsilon_insensitive", "squared_epsilon_insensitive")
+    ],
+    "nu_svr": [{"nu": 0.4, "C": 1.5}],
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A formulation with its parameters."""
+
+    name: str
+    formulation: object
+
+    def __str__(self) -> str:
+        chosen = [v for f in fields(self.formulation) if f.name == "loss" for v in [getattr(self.formulation, f.name)]]
+        free = "" if getattr(self.formulation, "fit_intercept", True) else "no bias"
+        given = "C" if self.name == "svdd" and self.formulation.C else ""
+        return "-".join(part for part in [self.name, *chosen, given, free] if part)
+
+    def targets(self, data: Data) -> np.ndarray:
+        return data.labels if self.name in CLASSIFIERS else data.values
+
+
+def _variants():
+    for name, make in FORMULATIONS.items():
+        for options in OPTIONS.get(name, [{}]):
+            yield Variant(name, make(**options))
+            if any(f.name == "fit_intercept" for f in fields(make)):
+                yield Variant(name, make(**options, fit_intercept=False))
+
+
+VARIANTS = list(_variants())
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Points with labels, values and weights."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    values: np.ndarray
+    weight: np.ndarray
+
+
+DATA = ("plain", "weighted", "duplicated")
+
+
+@cache
+def make_data(kind: str = "plain", n: int = 60, d: int = 4, seed: int = 0) -> Data:
+    """Two noisy classes and a noisy curve; about equal classes, so that ν = 0.4 is feasible with weights too."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    if kind == "duplicated":
+        X = X[rng.integers(0, n // 3, n)]  # copies of the same point, some of them with different targets
+    score = X[:, 0] - 0.5 * X[:, 1] ** 2 + 0.5 + 0.5 * rng.normal(size=n)
+    labels = np.where(score > np.median(score), 1.0, -1.0)
+    values = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=n)
+    if kind == "duplicated":
+        values = np.round(values, 1)
+    weight = rng.choice([0.5, 1.0, 2.0, 3.0], n) if kind == "weighted" else np.ones(n)
+    return Data(X, labels, values, weight)
+
+
+def fast_problem(variant: Variant, kernel: str, data: Data, **options) -> QP:
+    """The problem as the package would make it."""
+    gram = KernelGram(KERNEL_CASES[kernel], data.X, **options)
+    return variant.formulation.qp(gram, variant.targets(data), data.weight)
+
+
+def plain_problem(variant: Variant, kernel: str, data: Data) -> QP:
+    """The same problem on a kernel matrix computed by its formula."""
+    k = KERNEL_CASES[kernel]
+    K = naive_kernel(kernel, data.X, gamma=k.gamma, coef0=k.coef0, degree=k.degree)
+    return variant.formulation.qp(PrecomputedGram(K), variant.targets(data), data.weight)
+
+
+def verdict_on(qp: QP) -> Verdict:
+    """The referee's optimum of a problem."""
+    H = qp.H.dense() if hasattr(qp.H, "dense") else qp.H
+    return referee(H, qp.p, qp.lower, qp.upper, qp.A, qp.b, qp.eps)
+
+
+@cache
+def known(variant: Variant, kernel: str, kind: str, n: int = 60) -> tuple[QP, Verdict]:
+    """The plain problem and its optimum, computed once."""
+    qp = plain_problem(variant, kernel, make_data(kind, n))
+    return qp, verdict_on(qp)

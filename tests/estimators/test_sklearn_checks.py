@@ -1,0 +1,45 @@
+"""scikit-learn's own checks of an estimator, all of them, with no failure expected.
+
+scikit-learn's support vector machines fail some of these (weights as copies, class weights of NuSVC).
+"""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+
+EXPECTED_FAILURES: dict[str, str] = {}  # by name of a check; stays empty
+
+MACHINES = [
+    SVC(),
+    SVC(kernel="linear"),
+    SVC(kernel="precomputed"),
+    SVC(loss="squared_hinge"),
+    SVC(loss="huber"),
+    SVC(fit_intercept=False),
+    NuSVC(),
+    NuSVC(kernel="linear"),
+    SVR(),
+    SVR(kernel="linear"),
+    SVR(loss="squared_epsilon_insensitive"),
+    NuSVR(),
+    NuSVR(kernel="linear"),
+    OneClassSVM(),
+    OneClassSVM(kernel="linear"),
+    SVDD(),
+    SVDD(kernel="linear"),
+]
+
+
+@parametrize_with_checks(MACHINES, expected_failed_checks=lambda _: EXPECTED_FAILURES)
+def test_passes_every_check(estimator, check):
+    check(estimator)
+
+
+def test_no_failure_is_expected():
+    assert not EXPECTED_FAILURES
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=repr)
+def test_default_parameters_are_enough(machine):
+    assert type(machine)().get_params().keys() == machine.get_params().keys()

@@ -1,0 +1,243 @@
+"""The row cache: rows are always right, the budget is kept, the least recently used go first."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, RowCache, cache_bytes
+from maxmargin.gram import cache as module
+
+
+def numbered(n, dtype=np.float64):
+    """A matrix in which every entry tells where it is from."""
+    i = np.arange(n)
+    return (np.minimum.outer(i, i) * 1000.0 + np.maximum.outer(i, i)).astype(dtype)
+
+
+def rows_of(K):
+    """A Gram that gives these rows only when asked: as a subset, the matrix is not there as a whole."""
+    return PrecomputedGram(K, np.arange(len(K)))
+
+
+def row_bytes(n):
+    return n * 8
+
+
+def check(cache, K, index):
+    slots = cache.fetch(index)
+    np.testing.assert_array_equal(cache.slab[slots], K[index])
+
+
+def check_books(cache):
+    """Every row that the cache claims to have is where it says, and nowhere twice."""
+    have = np.flatnonzero(cache.slot >= 0)
+    assert len(np.unique(cache.slot[have])) == len(have)
+    assert (cache.slot[have] < cache.filled).all()
+    np.testing.assert_array_equal(cache.owner[cache.slot[have]], have)
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_rows_stay_right_through_any_sequence(data):
+    n = data.draw(st.integers(4, 24), label="n")
+    room = data.draw(st.floats(0.5, n), label="rows in the budget")
+    least = data.draw(st.one_of(st.integers(1, 3), st.integers(1, 2 * n)), label="least")
+    start_rows = data.draw(st.integers(1, n), label="rows used at first")
+    K = numbered(n, data.draw(st.sampled_from([np.float64, np.float32])))
+    gram = rows_of(K)
+    size = n * K.itemsize
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "START_BYTES", start_rows * size)
+        cache = RowCache(gram, int(room * size), least)
+        now = np.arange(n)
+        for _ in range(data.draw(st.integers(1, 12), label="steps")):
+            what = data.draw(st.sampled_from(["fetch", "fetch", "fetch", "restrict", "restart"]))
+            subset = data.draw(st.lists(st.integers(0, len(now) - 1), unique=True, min_size=1, max_size=len(now)))
+            if what == "fetch":
+                index = np.array(subset[: cache.capacity])
+                check(cache, K[np.ix_(now, now)], index)
+            elif what == "restrict":
+                keep = np.sort(subset)
+                cache.restrict(keep)
+                now = now[keep]
+            else:
+                now = np.sort(np.random.default_rng(len(subset)).permutation(n)[: len(subset)])
+                cache.restart(gram.take(now))
+            check_books(cache)
+            assert cache.slab.nbytes <= max(room, least) * size
+            assert cache.slab.shape == (cache.capacity, len(now))
+            have = np.flatnonzero(cache.slot >= 0)
+            np.testing.assert_array_equal(cache.slab[cache.slot[have]], K[np.ix_(now[have], now)])
+
+
+def test_budget_is_kept():
+    gram = rows_of(numbered(100))
+    cache = RowCache(gram, 10 * row_bytes(100))
+    assert cache.capacity == 10
+    assert cache.slab.nbytes == 10 * row_bytes(100)
+    for start in range(0, 100, 5):
+        cache.fetch(np.arange(start, start + 5))
+    assert (cache.slot >= 0).sum() == 10
+
+
+def test_a_budget_below_the_least_gives_the_least():
+    cache = RowCache(rows_of(numbered(100)), 1, least=7)
+    assert cache.capacity == 7
+
+
+def test_a_large_budget_is_not_taken_beyond_the_matrix():
+    assert RowCache(rows_of(numbered(20)), 1 << 40).slab.shape == (20, 20)
+
+
+def test_least_recently_used_go_first():
+    cache = RowCache(rows_of(numbered(10)), 3 * row_bytes(10))
+    for i in (0, 1, 2):
+        cache.fetch(np.array([i]))
+    cache.fetch(np.array([0]))  # now 1 is the oldest
+    cache.fetch(np.array([5]))
+    np.testing.assert_array_equal(np.flatnonzero(cache.slot >= 0), [0, 2, 5])
+    cache.fetch(np.array([6, 7]))
+    np.testing.assert_array_equal(np.flatnonzero(cache.slot >= 0), [5, 6, 7])
+
+
+def test_rows_that_are_asked_for_now_are_never_dropped_for_each_other():
+    K = numbered(10)
+    cache = RowCache(rows_of(K), 3 * row_bytes(10))
+    cache.fetch(np.array([0, 1, 2]))
+    check(cache, K, np.array([0, 8, 9]))
+    check(cache, K, np.array([9, 1, 0]))
+
+
+def test_hits_are_counted_and_cost_nothing():
+    gram = rows_of(numbered(10))
+    cache = RowCache(gram, 5 * row_bytes(10))
+    assert cache.hit_rate == 1.0
+    cache.fetch(np.arange(4))
+    assert cache.hit_rate == 0.0
+    assert gram.evals == 40
+    cache.fetch(np.arange(4))
+    assert cache.hit_rate == 0.5
+    assert gram.evals == 40
+    cache.fetch(np.array([0, 4]))
+    assert cache.hit_rate == pytest.approx(0.5)
+    assert gram.evals == 50
+
+
+def test_restrict_keeps_what_is_known():
+    gram = rows_of(numbered(12))
+    cache = RowCache(gram, 12 * row_bytes(12))
+    cache.fetch(np.array([1, 5, 7, 9]))
+    before = gram.evals
+    keep = np.array([0, 5, 6, 7, 11])
+    cache.restrict(keep)
+    K = numbered(12)[np.ix_(keep, keep)]
+    check(cache, K, np.array([1, 3]))  # rows 5 and 7 of before
+    assert gram.evals == before
+    check(cache, K, np.array([0, 1, 2, 3, 4]))
+    assert gram.evals == before + 3 * 5
+
+
+@pytest.mark.parametrize("n", [24, 25, 26, 27, 28, 29, 30])
+@pytest.mark.parametrize("least", [2, 20, 50])
+def test_restrict_keeps_rows_whatever_the_budget(n, least):
+    """Narrower rows may fill a budget better, or need more of it for the least that there must be."""
+    K = numbered(n)
+    for m in range(2, n):
+        cache = RowCache(rows_of(K), 100 * 8, least)
+        index = np.arange(cache.capacity)
+        cache.fetch(index)
+        cache.restrict(np.arange(m))
+        check(cache, numbered(m), index[:m][: cache.capacity])
+        check_books(cache)
+        assert cache.capacity >= min(m, least)
+
+
+def test_narrower_rows_make_room_for_more_of_them():
+    cache = RowCache(rows_of(numbered(100)), 10 * row_bytes(100))
+    cache.restrict(np.arange(25))
+    assert cache.capacity == 25
+    check(cache, numbered(25), np.arange(25))
+
+
+def test_more_rows_at_once_than_there_is_room_for():
+    cache = RowCache(rows_of(numbered(10)), 3 * row_bytes(10))
+    with pytest.raises(MemoryError, match="4 kernel rows were asked for at once; found room for 3; raise cache_size"):
+        cache.fetch(np.arange(4))
+
+
+def test_memory_is_used_only_as_far_as_it_pays(monkeypatch):
+    """The cache stays small until rows that it has dropped are asked for again."""
+    monkeypatch.setattr(module, "START_BYTES", 8 * row_bytes(64))
+    K = numbered(64)
+    cache = RowCache(rows_of(K), 32 * row_bytes(64), least=2)
+    assert (cache.limit, cache.capacity) == (8, 32)
+    for i in range(64):  # each row once: nothing is missed that it had
+        check(cache, K, np.array([i]))
+    assert cache.limit == 8
+    for _ in range(4):
+        for i in range(30):
+            check(cache, K, np.array([i]))
+    assert cache.limit == 32
+    before = cache.missed
+    for i in range(30):
+        check(cache, K, np.array([i]))
+    assert cache.missed == before
+
+
+def test_rows_of_kernels_in_their_own_precision():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    for kernel, dtype in ((Kernel("rbf"), np.float32), (Kernel("rbf", gamma=1e4), np.float64)):
+        gram = KernelGram(kernel, X)
+        cache = RowCache(gram, 10 * 50 * gram.dtype.itemsize)
+        assert cache.slab.dtype == dtype
+        assert cache.capacity == 10
+        check(cache, gram.rows(np.arange(50)), np.array([4, 40, 7]))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_matrix_in_memory_is_used_where_it_is(dtype):
+    K = numbered(20, dtype)
+    before = K.copy()
+    gram = PrecomputedGram(K)
+    cache = RowCache(gram, 3 * row_bytes(20))
+    assert np.shares_memory(cache.slab, K)
+    check(cache, K, np.arange(20))
+    assert cache.hit_rate == 1.0
+    keep = np.array([1, 4, 5, 17])
+    cache.restrict(keep)
+    check(cache, K[np.ix_(keep, keep)], np.arange(3))
+    check_books(cache)
+    cache.restrict(np.array([0, 2, 3]))
+    check(cache, K[np.ix_(keep[[0, 2, 3]], keep[[0, 2, 3]])], np.array([2, 0]))
+    cache.restart(gram)
+    check(cache, K, np.array([19, 0, 7]))
+    np.testing.assert_array_equal(K, before)
+
+
+@pytest.mark.parametrize(
+    "K",
+    [np.asfortranarray(numbered(9)), numbered(9).astype(np.int64), np.kron(numbered(9), np.ones((2, 2)))[::2, ::2]],
+    ids=["Fortran order", "int", "strided"],
+)
+def test_a_matrix_that_leaves_cannot_read_is_copied(K):
+    cache = RowCache(PrecomputedGram(K), 4 * row_bytes(9))
+    assert not np.shares_memory(cache.slab, K)
+    check(cache, K, np.array([3, 8, 0]))
+
+
+def test_cache_bytes():
+    assert cache_bytes(200) == 200 << 20
+    assert cache_bytes(0.5) == 1 << 19
+    assert cache_bytes("auto") >= module.LEAST_BYTES
+    for nonsense in (0, -1, "much", float("nan")):
+        with pytest.raises(ValueError, match="cache_size=.*was asked for"):
+            cache_bytes(nonsense)
+
+
+def test_cache_bytes_where_free_memory_is_not_known(monkeypatch):
+    def nothing(*args, **kwargs):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", nothing)
+    assert cache_bytes("auto") == 1 << 30

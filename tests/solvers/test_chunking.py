@@ -1,0 +1,40 @@
+"""Chunking: chunks smaller than the problem, which grow to the support vectors."""
+
+import numpy as np
+import pytest
+
+from cases import DATA, VARIANTS, fast_problem, known, make_data
+from maxmargin.formulations import CSVC
+from maxmargin.gram import Kernel, KernelGram
+from maxmargin.solution import Status
+from maxmargin.solvers import Chunking
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("chunk", [1, 7, 40])
+def test_small_chunks_find_the_optimum(variant, kind, chunk):
+    plain, best = known(variant, "rbf", kind)
+    qp = fast_problem(variant, "rbf", make_data(kind))
+    solution = Chunking(chunk=chunk, tol=1e-6).solve(qp)
+    assert solution.status is Status.CONVERGED
+    assert solution.certificate.violation <= 1e-6
+    assert solution.certificate.infeasibility < 1e-10
+    assert plain.objective(solution.beta) == pytest.approx(best.objective, rel=1e-6, abs=1e-6)
+
+
+def test_little_more_than_the_support_vectors_is_ever_looked_at():
+    data = make_data("plain", 300)
+    labels = np.where(data.X[:, 0] > 0, 1.0, -1.0)
+    X = data.X + np.outer(labels, [1.0, 0, 0, 0])  # far apart: few support vectors
+    qp = CSVC(C=10.0).qp(KernelGram(Kernel("linear"), X), labels, data.weight)
+    solution = Chunking(chunk=20).solve(qp)
+    assert solution.status is Status.CONVERGED
+    assert solution.history.column("active").max() < 150
+
+
+def test_which_points_come_first_does_not_matter():
+    data = make_data("plain", 100)
+    qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    values = [Chunking(chunk=10, seed=seed, tol=1e-6).solve(qp).certificate.dual for seed in range(4)]
+    np.testing.assert_allclose(values, values[0], rtol=1e-7)

@@ -1,0 +1,105 @@
+"""Imports go downwards only, and numba has one door."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import maxmargin
+
+ROOT = Path(maxmargin.__file__).parent
+
+# The rooms of the package by level; what is not named here is on top.
+LEVELS = {
+    "_jit": 0, "losses": 0, "monitor": 0, "problem": 0, "solution": 0, "threads": 0,
+    "gram": 1, "rows": 1,
+    "formulations": 2, "solvers": 2,
+    "estimators": 3,
+}  # fmt: skip
+TOP = 4
+STRANGERS = {"formulations", "solvers"}  # they meet in the estimators only
+COMPILERS = {"numba", "llvmlite"}
+
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+
+def room(module: str) -> str:
+    """The first part of a name below the package: "gram" for maxmargin.gram.cache, "" for the package itself."""
+    return (module.split(".") + [""])[1]
+
+
+def level(module: str) -> int:
+    return LEVELS.get(room(module), TOP)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["maxmargin", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def imported(path: Path, source: str | None = None) -> set[str]:
+    """The full names of all modules that a source file imports, anywhere in it."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text() if source is None else source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:  # "from .. import threads" imports a module, "from .x import f" a name in one
+                deeper = ROOT.parent / Path(*base.split("."), alias.name)
+                found.add(f"{base}.{alias.name}" if deeper.is_dir() or deeper.with_suffix(".py").is_file() else base)
+    return found
+
+
+def ours(path: Path, source: str | None = None) -> set[str]:
+    return {name for name in imported(path, source) if name.split(".")[0] == "maxmargin"}
+
+
+every_source = pytest.mark.parametrize("path", SOURCES, ids=[path.relative_to(ROOT).as_posix() for path in SOURCES])
+
+
+@every_source
+def test_imports_go_downwards(path):
+    here = module_name(path)
+    upwards = {name for name in ours(path) if level(name) > level(here)}
+    assert not upwards, f"{here} is on level {level(here)} and must not import {sorted(upwards)}"
+
+
+@every_source
+def test_formulations_and_solvers_never_meet(path):
+    here = room(module_name(path))
+    if here in STRANGERS:
+        others = {name for name in ours(path) if room(name) in STRANGERS - {here}}
+        assert not others, f"{module_name(path)} must not import {sorted(others)}"
+
+
+@every_source
+def test_numba_has_one_door(path):
+    compilers = {name for name in imported(path) if name.split(".")[0] in COMPILERS}
+    assert not compilers or path.name == "_jit.py", f"{module_name(path)} imports {sorted(compilers)}; use _jit"
+
+
+def test_named_rooms_exist():
+    existing = {p.stem for p in ROOT.glob("*.py")} | {p.name for p in ROOT.iterdir() if p.is_dir()}
+    assert set(LEVELS) - existing <= {"rows"}
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "names"),
+    [
+        ("gram/cache.py", "from .base import Gram", {"maxmargin.gram.base"}),
+        ("gram/cache.py", "from ..solvers import solve", {"maxmargin.solvers"}),
+        ("gram/cache.py", "from .. import threads as th", {"maxmargin.threads"}),
+        ("gram/__init__.py", "from .base import Gram", {"maxmargin.gram.base"}),
+        ("problem.py", "def f():\n    from .gram.cache import RowCache", {"maxmargin.gram.cache"}),
+        ("problem.py", "import maxmargin.estimators", {"maxmargin.estimators"}),
+        ("problem.py", "from maxmargin import solvers", {"maxmargin.solvers"}),
+        ("problem.py", "from . import QP", {"maxmargin"}),
+    ],
+)
+def test_the_reader_of_imports_sees_them_all(file, source, names):
+    assert ours(ROOT / file, source) == names
