@@ -88,7 +88,7 @@ class KernelMachine(BaseEstimator):
         need("coef0", real("coef0") and np.isfinite(self.coef0), "give a number")
         need("tol", real("tol") and self.tol > 0, "give tol > 0")
         counted = isinstance(self.max_iter, (int, np.integer)) and (self.max_iter == -1 or self.max_iter > 0)
-        need("max_iter", counted, "give -1 for no limit, or a whole number > 0")
+        need("max_iter", bool(counted), "give -1 for no limit, or a whole number > 0")
         if isinstance(self.gamma, str):
             need("gamma", self.gamma in ("scale", "auto"), "give 'scale', 'auto' or a number >= 0")
         else:

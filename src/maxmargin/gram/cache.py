@@ -62,7 +62,7 @@ class RowCache:
             self.slot = np.arange(n)
             self.owner = np.arange(n)
         else:
-            if len(self.buffer) < self.least * n:
+            if len(self.buffer) < min(n, self.least) * n:
                 fits = min(n * n, self.budget // gram.dtype.itemsize)
                 self.buffer = np.empty(max(fits, min(n, self.least) * n), gram.dtype)
             self.capacity = min(n, len(self.buffer) // n)

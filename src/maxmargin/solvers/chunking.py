@@ -28,7 +28,7 @@ from .groups import BIG, Groups, feasible, offsets
 
 __all__ = ["Chunking"]
 
-INNER_SHARE = 0.5  # of the tolerance: how well a chunk is solved
+INNER_SHARE = 0.9  # of the tolerance: how well a chunk is solved
 
 
 @dataclass

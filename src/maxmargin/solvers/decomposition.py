@@ -43,7 +43,7 @@ from .base import close
 from .finish import newton_finish
 from .groups import BIG, Groups, feasible, offsets
 from .merging import MERGE_FROM, merge_duplicates
-from .pairs import gather, pair_steps, single_steps, small_set_steps, subtract_rows
+from .pairs import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
 
 __all__ = ["SMO", "Decomposition"]
 
@@ -58,7 +58,6 @@ SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
 WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
-UNBOUNDED = 1e30  # a coefficient this large shows that there is no minimum
 MARGIN = 0.9  # of tol is what rows must reach, so that rounding in them does not fail the exact look at the end
 REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
@@ -197,11 +196,14 @@ class _Run:
         if share < 1.0:
             self.beta = feasible(self.groups, self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
         for _ in range(REFINEMENTS):
-            if status.converged and self.options.newton:
+            near = share == 1.0 and status in (Status.CONVERGED, Status.STALLED)
+            if near and self.options.newton:
                 self._finish()
             H_beta = self.qp.times(self.beta)
             self.v = -(H_beta + self.qp.p)
-            if not status.converged or _Part(self, index).violation() < tol:
+            if near and _Part(self, index).violation() < tol:
+                return self.beta, H_beta, Status.CONVERGED
+            if not status.converged:
                 return self.beta, H_beta, status
             status = self._solve_on(index, 0.5 * tol)
         return self.beta, self.qp.times(self.beta), Status.STALLED
@@ -220,7 +222,8 @@ class _Run:
         """Growing samples of the variables, each sorted by group, with their share of all."""
         n = self.qp.n
         sizes = [n]
-        while self.options.growing and not started and sizes[-1] > 2 * GROW_FROM:
+        from_zero = not started and bool((self.qp.lower <= 0).all() and (self.qp.upper >= 0).all())
+        while self.options.growing and from_zero and sizes[-1] > 2 * GROW_FROM:
             sizes.append(sizes[-1] // 2)
         mixed = np.random.default_rng(self.options.seed).permutation(n) if len(sizes) > 1 else np.arange(n)
         for size in reversed(sizes):
@@ -287,7 +290,7 @@ class _Run:
                 return stop, None
             if self.steps >= self.most_steps:
                 return Status.MAX_ITERATIONS, None
-            if np.abs(part.beta).max() > UNBOUNDED:
+            if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
             if progress.stalled(objective, violation):
                 return Status.STALLED, None
@@ -408,4 +411,8 @@ def _sums_of_sample(groups: Groups, qp: QP, lower: np.ndarray, upper: np.ndarray
     with np.errstate(invalid="ignore", divide="ignore"):
         up, down = room(upper) / room(qp.upper), room(lower) / room(qp.lower)
     share = np.where(groups.sums > 0, up, down)
+    members = np.bincount(groups.label, upper != lower, groups.count) / np.bincount(
+        groups.label, minlength=groups.count
+    )
+    share = np.where(np.isfinite(share), share, members[: groups.count])  # an infinite box holds any sum
     return np.where(groups.sums == 0, 0.0, groups.sums * share)

@@ -11,6 +11,7 @@ from ..problem import QP
 
 __all__ = ["MERGE_FROM", "Merged", "merge_duplicates"]
 
+DUST = 1e-12  # of the box: what rounding of sums leaves between a duplicate and its bound
 MERGE_FROM = 2000  # variables: below, looking for duplicates costs more than they do
 MERGE_GAIN = 0.98  # share of distinct variables above which merging is not worth it
 
@@ -33,12 +34,15 @@ class Merged:
         """Fill the duplicates one after the other, so that as few as possible are support vectors."""
         beta = np.zeros(len(self.owner))
         for box, sign in ((self.upper, 1.0), (self.lower, -1.0)):
-            room = np.maximum(sign * box, 0.0)[self.order]
             owner = self.owner[self.order]
+            room = np.maximum(sign * box, 0.0)[self.order]
+            room = np.where(np.isinf(room), np.abs(merged)[owner], room)
             before = np.cumsum(room) - room
             starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
             before -= before[starts][owner]
-            beta[self.order] += sign * np.clip(np.maximum(sign * merged, 0.0)[owner] - before, 0.0, room)
+            fill = np.clip(np.maximum(sign * merged, 0.0)[owner] - before, 0.0, room)
+            fill = np.where(np.abs(fill - room) <= DUST * room, room, np.where(fill <= DUST * room, 0.0, fill))
+            beta[self.order] += sign * fill
         return beta
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from .._jit import inline, jit
 from .groups import BIG
 
-__all__ = ["gather", "pair_steps", "single_steps", "small_set_steps", "subtract_rows"]
+__all__ = ["HUGE", "gather", "pair_steps", "single_steps", "small_set_steps", "subtract_rows"]
 
 TINY_CURVATURE = 1e-12  # LIBSVM's τ: what the curvature of a step counts at least
 TILE = 64  # a maximum over a tile vectorises; which entry it was is looked up in the best tile only
+HUGE = 1e30  # a coefficient that large shows that there is no minimum
 SET = 16  # variables of a small set: half of them ask to grow, half to shrink
 SET_TOL = 0.3  # how much of the violation a small set may keep
 
@@ -166,6 +167,8 @@ def pair_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, edges, 
         _move(i, t, beta, lower, upper, eps, rise, fall)
         _move(j, -t, beta, lower, upper, eps, rise, fall)
         steps += 1
+        if abs(beta[i]) > HUGE or abs(beta[j]) > HUGE:
+            return steps, violation, -1
 
 
 @inline
@@ -341,9 +344,11 @@ def single_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, tol, 
         for t0 in range(0, n, TILE):
             t1 = min(t0 + TILE, n)
             tile_best = 0.0
+            if t != 0.0:  # a row that is not at hand may hold anything
+                for s in range(t0, t1):
+                    v[s] -= t * np.float64(row[s])
             for s in range(t0, t1):
-                x = v[s] - t * np.float64(row[s])
-                v[s] = x
+                x = v[s]
                 grow = max(x + rise[s], 0.0)
                 shrink = max(-(x + fall[s]), 0.0)
                 high = max(high, grow)
@@ -377,3 +382,5 @@ def single_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, tol, 
         _move(i, t, beta, lower, upper, eps, rise, fall)
         t = beta[i] - before
         steps += 1
+        if abs(beta[i]) > HUGE:
+            return steps, violation, -1
