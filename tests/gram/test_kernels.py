@@ -136,6 +136,13 @@ class TestAgainstTheFormula:
         assert block.dtype == np.float64
         np.testing.assert_allclose(block, K[np.ix_(index, index)], **EXACT)
 
+    def test_wide(self, case):
+        gram, K = case
+        wide = gram.wide()
+        assert wide.dtype == np.float64
+        np.testing.assert_allclose(wide.rows(np.arange(0, 150, 7)), K[::7], **EXACT)
+        np.testing.assert_allclose(wide.take(np.arange(5)).rows(np.arange(5)), K[:5, :5], **EXACT)
+
     def test_take(self, case):
         gram, K = case
         index = np.array([140, 3, 7, 20, 0, 99])

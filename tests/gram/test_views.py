@@ -103,6 +103,10 @@ class TestAlgebra:
         again = np.array([4, 0, 7, 9])
         check(part.take(again), H[np.ix_(index[again], index[again])], atol)
 
+    def test_wide(self, case):
+        gram, H, _ = case
+        check(gram.wide(), H, 1e-12)
+
     def test_cost_is_shared_with_the_inner_matrix(self, case):
         gram, H, _ = case
         before = gram.evals

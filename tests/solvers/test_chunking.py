@@ -33,6 +33,16 @@ def test_little_more_than_the_support_vectors_is_ever_looked_at():
     assert solution.history.column("active").max() < 150
 
 
+def test_the_iteration_limit_is_that_of_all_chunks_together():
+    data = make_data("plain", 200)
+    qp = CSVC(C=10.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    assert Chunking(chunk=10).solve(qp).n_iter > 200
+    solution = Chunking(chunk=10, max_iter=60).solve(qp)
+    assert solution.status is Status.MAX_ITERATIONS
+    assert solution.n_iter <= 60
+    assert solution.certificate.infeasibility < 1e-12
+
+
 def test_which_points_come_first_does_not_matter():
     data = make_data("plain", 100)
     qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
