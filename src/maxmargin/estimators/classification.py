@@ -8,13 +8,13 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from ..formulations import CSVC, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
-from .base import KernelMachine, Problem
-from .multiclass import pair_decisions, pair_layout, pair_problems, votes
+from .base import Problem
+from .kernel import KernelMachine
+from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -54,26 +54,21 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
         check_classification_targets(y)
-        present = np.flatnonzero(weight)  # a sample of weight 0 is not there
-        self.classes_, labels = np.unique(y[present], return_inverse=True)
-        self.class_weight_ = self._class_weights(y[present], weight[present])
-        if (self.class_weight_ == 0).any():  # nor are those of a class of weight 0
-            present = present[self.class_weight_[labels] > 0]
-            self.class_weight_ = self.class_weight_[self.class_weight_ > 0]
-            self.classes_, labels = np.unique(y[present], return_inverse=True)
+        self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         k = len(self.classes_)
-        if k < 2:
-            raise ValueError(f"The number of classes has to be greater than one; got {k} class")
         weight = weight[present]
-        self._prepare_kernel(X[present] if len(present) < X.shape[0] else X, weight)
+        there = X[present] if len(present) < X.shape[0] else X
+        self._prepare_kernel(there, weight)
+        phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
         pairs = pair_problems(labels, k)
         problems = []
         for i, j, rows, target in pairs:
             name = f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else ""
-            problems.append(Problem(self._formulation(), present[rows], target, box[rows], name))
+            formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
+            problems.append(Problem(formulation, present[rows], target, box[rows], name))
         self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
-        solved = self._solve_all(X, problems)
+        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs), problems)
 
         self._check_found(solved)
         coefs = []
@@ -87,6 +82,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         self.dual_coef_ = sp.csr_matrix(dual) if self._sparse else dual
         self.intercept_ = np.array([s.decision.intercept for s in solved])
         self.n_iter_ = np.array([s.solution.n_iter for s in solved], np.int32)
+        if self._parametric is not None:
+            self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
         return self
 
     def _check_feasible(self, problems: list[Problem], lenient: bool) -> None:
@@ -94,21 +91,6 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _check_found(self, solved) -> None:
         """Nothing to tell of a machine that always finds what it looks for."""
-
-    def _class_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """One factor a class; "balanced" counts weights as copies."""
-        if self.class_weight is None:
-            return np.ones(len(self.classes_))
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            mass = np.array([weight[y == c].sum() for c in self.classes_])
-            return weight.sum() / (len(self.classes_) * mass)
-        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError(
-                f"class_weight={self.class_weight!r} was asked for; found a weight that is negative or not finite; "
-                "give weights >= 0"
-            )
-        return weights
 
     def _feature_weights(self):
         if len(self.classes_) == 2:
@@ -125,10 +107,11 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
     def _pair_decisions(self, X) -> np.ndarray:
         X = self._check_predict_input(X)
         if len(self.classes_) == 2:
-            return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_
-        return pair_decisions(
+            return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X)
+        decisions = pair_decisions(
             lambda rows, coef: self._weigh(X, coef, rows), self._dual, self.n_support_, self.intercept_, X.shape[0]
         )
+        return decisions + self._functions_at(X)
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
@@ -170,6 +153,9 @@ class SVC(_KernelClassifier):
     solver : str or solver, default="auto"
         A name from ``maxmargin.SOLVERS`` or an instance, such as ``Decomposition(working_set=128)``.
     fit_intercept : bool, default=True
+    parametric : callable, list of callables or transformer, default=None
+        Functions that are added to the decision function without a penalty: X -> (n, k), a list of X -> (n,), or a
+        transformer, which is cloned and fitted. They get X as it was checked, an array or a CSR matrix.
     n_jobs : int, default=None
         Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow.
     time_limit : float, default=None
@@ -189,6 +175,8 @@ class SVC(_KernelClassifier):
         One for each pair of classes.
     history_, solver_, status_, fit_time_
         How the fit went.
+    parametric_coef_ : ndarray of shape (n_pairs, k)
+        The coefficients of the parametric functions, a row for each pair of classes.
     classes_, class_weight_, coef_, dual_coef_, fit_status_, intercept_, n_features_in_, n_iter_, n_support_,
     shape_fit_, support_, support_vectors_
         As in scikit-learn.
@@ -216,6 +204,7 @@ class SVC(_KernelClassifier):
         huber_delta=0.5,
         solver="auto",
         fit_intercept=True,
+        parametric=None,
         n_jobs=None,
         time_limit=None,
         callback=None,
@@ -240,6 +229,7 @@ class SVC(_KernelClassifier):
         self.huber_delta = huber_delta
         self.solver = solver
         self.fit_intercept = fit_intercept
+        self.parametric = parametric
         self.n_jobs = n_jobs
         self.time_limit = time_limit
         self.callback = callback
@@ -282,6 +272,7 @@ class NuSVC(_KernelClassifier):
         random_state=None,
         solver="auto",
         fit_intercept=True,
+        parametric=None,
         n_jobs=None,
         time_limit=None,
         callback=None,
@@ -304,6 +295,7 @@ class NuSVC(_KernelClassifier):
         self.random_state = random_state
         self.solver = solver
         self.fit_intercept = fit_intercept
+        self.parametric = parametric
         self.n_jobs = n_jobs
         self.time_limit = time_limit
         self.callback = callback

@@ -10,8 +10,36 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 
-__all__ = ["pair_decisions", "pair_layout", "pair_problems", "votes"]
+__all__ = ["pair_decisions", "pair_layout", "pair_problems", "votes", "weighed_classes"]
+
+
+def weighed_classes(y, weight: np.ndarray, class_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(classes, a factor for each, the samples that are there, their class numbers).
+
+    A sample of weight 0 is not there, nor are those of a class of weight 0; "balanced" counts weights as copies.
+    """
+    present = np.flatnonzero(weight)
+    classes, labels = np.unique(y[present], return_inverse=True)
+    if class_weight is None:
+        factors = np.ones(len(classes))
+    elif isinstance(class_weight, str) and class_weight == "balanced":
+        mass = np.bincount(labels, weight[present])
+        factors = mass.sum() / (len(classes) * mass)
+    else:
+        factors = compute_class_weight(class_weight, classes=classes, y=y[present])
+        if not (np.isfinite(factors) & (factors >= 0)).all():
+            raise ValueError(
+                f"class_weight={class_weight!r} was asked for; found a weight that is negative or not finite; "
+                "give weights >= 0"
+            )
+    if (factors == 0).any():
+        present, factors = present[factors[labels] > 0], factors[factors > 0]
+        classes, labels = np.unique(y[present], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
+    return classes, factors, present, labels
 
 
 def pair_problems(y: np.ndarray, k: int) -> list[tuple[int, int, np.ndarray, np.ndarray]]:

@@ -8,7 +8,7 @@ from sklearn.base import OutlierMixin
 from ..formulations import SVDD as SVDDFormulation
 from ..formulations import OneClass
 from ..gram.points import make_points
-from .base import SingleMachine
+from .kernel import SingleMachine
 
 __all__ = ["SVDD", "OneClassSVM"]
 
@@ -63,6 +63,7 @@ class OneClassSVM(_KernelOutlierDetector):
         verbose=False,
         max_iter=-1,
         solver="auto",
+        parametric=None,
         n_jobs=None,
         time_limit=None,
         callback=None,
@@ -79,6 +80,7 @@ class OneClassSVM(_KernelOutlierDetector):
         self.verbose = verbose
         self.max_iter = max_iter
         self.solver = solver
+        self.parametric = parametric
         self.n_jobs = n_jobs
         self.time_limit = time_limit
         self.callback = callback
@@ -99,6 +101,8 @@ class OneClassSVM(_KernelOutlierDetector):
         self.dual_coef_ = scale * self.dual_coef_
         self.intercept_ = scale * self.intercept_
         self.offset_ = scale * self.offset_
+        if self._parametric is not None:
+            self.parametric_coef_ = scale * self.parametric_coef_
         return self
 
     def score_samples(self, X):

@@ -7,7 +7,7 @@ from sklearn.base import RegressorMixin
 
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
-from .base import SingleMachine
+from .kernel import SingleMachine
 
 __all__ = ["SVR", "NuSVR"]
 
@@ -60,6 +60,7 @@ class SVR(_KernelRegressor):
         loss="epsilon_insensitive",
         solver="auto",
         fit_intercept=True,
+        parametric=None,
         n_jobs=None,
         time_limit=None,
         callback=None,
@@ -79,6 +80,7 @@ class SVR(_KernelRegressor):
         self.loss = loss
         self.solver = solver
         self.fit_intercept = fit_intercept
+        self.parametric = parametric
         self.n_jobs = n_jobs
         self.time_limit = time_limit
         self.callback = callback
@@ -115,6 +117,7 @@ class NuSVR(_KernelRegressor):
         max_iter=-1,
         solver="auto",
         fit_intercept=True,
+        parametric=None,
         n_jobs=None,
         time_limit=None,
         callback=None,
@@ -133,6 +136,7 @@ class NuSVR(_KernelRegressor):
         self.max_iter = max_iter
         self.solver = solver
         self.fit_intercept = fit_intercept
+        self.parametric = parametric
         self.n_jobs = n_jobs
         self.time_limit = time_limit
         self.callback = callback

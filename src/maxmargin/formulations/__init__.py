@@ -5,10 +5,22 @@ from .c_svc import CSVC
 from .nu_svc import NuSVC
 from .nu_svr import NuSVR
 from .one_class import OneClass
+from .semiparametric import SemiParametric
 from .svdd import SVDD
 from .svr import EpsilonSVR
 
-__all__ = ["CSVC", "FORMULATIONS", "SVDD", "Decision", "EpsilonSVR", "Formulation", "NuSVC", "NuSVR", "OneClass"]
+__all__ = [
+    "CSVC",
+    "FORMULATIONS",
+    "SVDD",
+    "Decision",
+    "EpsilonSVR",
+    "Formulation",
+    "NuSVC",
+    "NuSVR",
+    "OneClass",
+    "SemiParametric",
+]
 
 FORMULATIONS: dict[str, type] = {
     "c_svc": CSVC,

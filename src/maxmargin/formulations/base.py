@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -16,11 +16,13 @@ __all__ = ["Decision", "Formulation", "equality_rows", "inside"]
 
 @dataclass(frozen=True)
 class Decision:
-    """f(x) = Σ coef_i k(x_i, x) + intercept."""
+    """f(x) = Σ coef_i k(x_i, x) + intercept + Σ parametric_j φ_j(x)."""
 
     coef: np.ndarray
     intercept: float
     found: float | None = None  # what a machine finds besides: the margin of a ν-SVC, the tube of a ν-SVR, a radius
+    scale: float = 1.0  # what the solution was multiplied by
+    parametric: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
 class Formulation(Protocol):
@@ -31,7 +33,7 @@ class Formulation(Protocol):
         ...
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
-        """The decision function of a solution."""
+        """The decision function of a solution; the first multipliers belong to the formulation's own rows of A."""
         ...
 
 

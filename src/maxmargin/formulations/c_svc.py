@@ -65,4 +65,4 @@ class CSVC:
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias, which is the multiplier of Σβ = 0."""
-        return Decision(solution.beta, float(solution.multipliers.sum()))
+        return Decision(solution.beta, float(solution.multipliers[: int(self.fit_intercept)].sum()))

@@ -60,10 +60,11 @@ class NuSVC:
         """β/ρ and bias/ρ: the functional margin becomes 1."""
         if not self.fit_intercept:
             rho = -float(solution.multipliers[0])
-            return Decision(solution.beta * qp.H.sign / _margin(rho), 0.0, found=rho)
+            scale = 1.0 / _margin(rho)
+            return Decision(scale * solution.beta * qp.H.sign, 0.0, found=rho, scale=scale)
         bias, minus_rho = self._unbounded_side(qp, solution)
-        scale = _margin(-minus_rho)
-        return Decision(solution.beta / scale, bias / scale, found=-minus_rho)
+        scale = 1.0 / _margin(-minus_rho)
+        return Decision(scale * solution.beta, scale * bias, found=-minus_rho, scale=scale)
 
     def _unbounded_side(self, qp: QP, solution: Solution) -> tuple[float, float]:
         """The multipliers (b, −ρ), moved where they are not unique.
@@ -73,7 +74,7 @@ class NuSVC:
         use that freedom, and fewer and fewer of its samples stay on its own side.
         """
         beta, y = solution.beta, qp.A[1]
-        bias, minus_rho = (float(x) for x in solution.multipliers)
+        bias, minus_rho = (float(x) for x in solution.multipliers[:2])
         box = np.maximum(-qp.lower, qp.upper)
         full = {side: bool((np.abs(beta) >= box)[y == side].all()) for side in (1.0, -1.0)}
         if full[1.0] == full[-1.0]:
@@ -82,7 +83,8 @@ class NuSVC:
         ratio = box[y == side].sum() / (NEXT_TO_NOTHING * box[y != side].sum())
         if ratio >= 1.0:
             return bias, minus_rho
-        depth = np.sort(side * qp.times(beta)[y == side])
+        f = qp.gradient(beta, solution.multipliers)[y == side] - bias - minus_rho * side  # without its bias
+        depth = np.sort(side * f)
         moved = -side * depth[min(len(depth) - 1, int(np.ceil((1.0 - ratio) * len(depth))))]
         if side * moved >= side * bias:
             return bias, minus_rho

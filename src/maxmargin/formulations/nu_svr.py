@@ -47,5 +47,6 @@ class NuSVR:
         """β = u + v, the bias, and ε."""
         beta = solution.beta if self.fit_intercept else solution.beta * qp.H.sign
         n = len(beta) // 2
+        own = int(self.fit_intercept)
         eta = solution.multipliers
-        return Decision(beta[:n] + beta[n:], float(eta[0]) if self.fit_intercept else 0.0, found=float(eta[-1]))
+        return Decision(beta[:n] + beta[n:], float(eta[:own].sum()), found=float(eta[own]))

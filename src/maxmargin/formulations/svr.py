@@ -52,4 +52,4 @@ class EpsilonSVR:
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias."""
-        return Decision(solution.beta, float(solution.multipliers.sum()))
+        return Decision(solution.beta, float(solution.multipliers[: int(self.fit_intercept)].sum()))

@@ -1,0 +1,216 @@
+"""What every kernel machine does: check the input, make a Gram, keep the support vectors, predict."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import threads as th
+from ..gram import CallableGram, Gram, Kernel, KernelGram, PrecomputedGram
+from ..gram.base import checked_block
+from ..gram.points import make_points, weigh
+from ..problem import QP
+from ..solution import Solution
+from .base import Machine, Problem
+from .checks import check_kernel, check_shared, checked_weight
+
+__all__ = ["KernelMachine", "SingleMachine"]
+
+DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
+DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
+PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
+
+
+class KernelMachine(Machine):
+    """Common part of the estimators with a kernel; subclasses say which formulation they solve."""
+
+    # -- input ------------------------------------------------------------------------------------------
+
+    def _check_input(self, X, y, sample_weight, supervised: bool = True):
+        """X, y and weights checked as scikit-learn does, without a copy of X where its type allows."""
+        check_kernel(self)
+        check_shared(self)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
+        if callable(self.kernel):
+            options["dtype"] = "numeric"
+        if not supervised:
+            X = validate_data(self, X, **options)
+        else:
+            X, y = validate_data(self, X, y, multi_output=False, **options)
+        if self.kernel == "precomputed":
+            self._check_square(X)
+        return X, y, checked_weight(sample_weight, X)
+
+    @staticmethod
+    def _check_square(X) -> None:
+        if sp.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported: found a sparse matrix; pass a dense array")
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix; "
+                "pass K(X_train, X_train)"
+            )
+
+    def _resolve_gamma(self, X, weight: np.ndarray) -> float:
+        """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        d = X.shape[1]
+        if self.gamma == "auto":
+            return 1.0 / d
+        total = weight.sum()
+        if sp.issparse(X):
+            mean = float((weight @ X).sum()) / (total * d)
+            second = float((weight @ X.multiply(X)).sum()) / (total * d)
+        else:
+            row_sums, row_squares = np.empty(len(X)), np.empty(len(X))
+            step = max(1, (1 << 22) // max(1, d))
+            shift = float(
+                X[np.flatnonzero(weight)[0]].mean()
+            )  # near the mean, so that the difference below is exact enough
+            for a in range(0, len(X), step):
+                block = np.asarray(X[a : a + step], np.float64) - shift
+                row_sums[a : a + step] = block.sum(axis=1)
+                row_squares[a : a + step] = np.einsum("ij,ij->i", block, block)
+            mean = float(weight @ row_sums) / (total * d)
+            second = float(weight @ row_squares) / (total * d)
+        variance = second - mean * mean
+        return 1.0 / (d * variance) if variance > 0 else 1.0
+
+    def _make_gram(self, X, n_jobs: int | None) -> Gram:
+        if self.kernel == "precomputed":
+            scale = float(np.abs(X).max())
+            if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
+                raise ValueError(
+                    "a precomputed kernel was asked for; found a matrix that is not symmetric; "
+                    "pass (K + K.T) / 2 if that is what you mean"
+                )
+            return PrecomputedGram(X)
+        if callable(self.kernel):
+            return CallableGram(self.kernel, X)
+        return KernelGram(self._kernel_, X, n_jobs)
+
+    # -- solving ----------------------------------------------------------------------------------------
+
+    def _options(self, qp: QP, name: str) -> dict:
+        return {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "shrinking": self.shrinking,
+            "cache_size": self.cache_size,
+        }
+
+    def _look_at(self, qp: QP, solution: Solution) -> None:
+        """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
+        if isinstance(self.kernel, str) and self.kernel in ("linear", "rbf", "laplacian"):
+            return
+        used = np.flatnonzero(solution.beta)[:DEFINITE_SAMPLE]
+        if len(used) < 2:
+            return
+        eigenvalues = np.linalg.eigvalsh(qp.H.block(used))
+        if eigenvalues[0] < -DEFINITE_SLACK * eigenvalues[-1]:
+            warnings.warn(
+                f"a positive semi-definite kernel was asked for; found an eigenvalue of {eigenvalues[0]:.3g} against "
+                f"{eigenvalues[-1]:.3g}; the model is a stationary point and its gap is no proof: use another kernel "
+                "or other parameters",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    # -- prediction -------------------------------------------------------------------------------------
+
+    def _keep_support(self, X, support: np.ndarray) -> None:
+        """Keep the support vectors and what prediction needs of the kernel."""
+        self.support_ = support.astype(np.int32)
+        self.shape_fit_ = X.shape
+        self._sparse = sp.issparse(X)
+        if self.kernel == "precomputed":
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = X[support]
+
+    def _check_predict_input(self, X):
+        check_is_fitted(self)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
+        if callable(self.kernel):
+            options["dtype"] = "numeric"
+        return validate_data(self, X, reset=False, **options)
+
+    def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
+        support = self.support_[rows]
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, support], np.float64) @ coef
+        vectors = self.support_vectors_[rows]
+        if callable(self.kernel):
+            out = np.empty((X.shape[0], coef.shape[1]))
+            step = max(1, PREDICT_BYTES // (8 * max(1, len(support))))
+            for a in range(0, X.shape[0], step):
+                block = X[a : a + step]
+                out[a : a + step] = checked_block(self.kernel, block, vectors) @ coef if len(support) else 0.0
+            return out
+        left = make_points(vectors, self._kernel_)
+        right = make_points(X, self._kernel_, like=left)
+        return weigh(self._kernel_, left.astype(np.float64), coef, right, th.count(self.n_jobs))
+
+    @property
+    def coef_(self):
+        """Weights of the features, for a linear kernel."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        coef = self._feature_weights()
+        if sp.issparse(coef):
+            coef.data.flags.writeable = False
+        else:
+            coef.flags.writeable = False
+        return coef
+
+    def _feature_weights(self):
+        return self.dual_coef_ @ self.support_vectors_
+
+    def _prepare_kernel(self, X, weight: np.ndarray) -> None:
+        named = isinstance(self.kernel, str) and self.kernel != "precomputed"
+        self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
+        if named:
+            self._kernel_ = Kernel(self.kernel, self._gamma, float(self.coef0), float(self.degree))
+        else:
+            self._kernel_ = None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+class SingleMachine(KernelMachine):
+    """A kernel machine that solves one problem: regression and outlier detection."""
+
+    def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
+        present = np.flatnonzero(weight)  # a sample of weight 0 is not there
+        rows = X[present] if len(present) < X.shape[0] else X
+        self._prepare_kernel(rows, weight[present])
+        phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
+        formulation = self._with_functions(self._formulation(), phi)
+        problem = Problem(formulation, present, y[present], weight[present])
+        (solved,) = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs), [problem])
+        used = np.flatnonzero(solved.decision.coef)
+        self._keep_support(X, present[used])
+        self._dual = solved.decision.coef[None, used]
+        self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
+        self.intercept_ = np.array([solved.decision.intercept])
+        self.n_support_ = np.array([len(used)], np.int32)
+        self.n_iter_ = int(solved.solution.n_iter)
+        self._found = solved.decision.found
+        if self._parametric is not None:
+            self.parametric_coef_ = solved.decision.parametric
+
+    def _decide(self, X) -> np.ndarray:
+        """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
+        X = self._check_predict_input(X)
+        return (self._weigh(X, self._dual.T) + self._functions_at(X))[:, 0] + self.intercept_[0]

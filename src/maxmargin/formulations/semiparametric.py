@@ -1,0 +1,97 @@
+"""Semi-parametric machines: any formulation with functions φ_j that nothing penalises (MPD §6; Smola et al. 1998).
+
+    f(x) = Σ β_i k(x_i, x) + bias + Σ_j η_j φ_j(x)
+
+Each φ_j is one more equality constraint Σ_i β_i φ_j(x_i) = 0, and its multiplier is η_j, as the bias is the
+multiplier of Σ_i β_i = 0. So one wrapper serves all formulations: rows are appended to A on the way in, and on the
+way out the first multipliers go to the formulation and the others to φ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ..gram import Gram, Signed, Tiled
+from ..problem import ERM, QP
+from ..solution import Solution
+from .base import Decision, Formulation
+
+__all__ = ["SemiParametric"]
+
+FEASIBLE = 1e-9  # relative slack of a constraint that counts as held
+
+
+@dataclass(frozen=True)
+class SemiParametric:
+    """A formulation with k functions that are not penalised."""
+
+    machine: Formulation
+    phi: np.ndarray  # (k, n): φ_j(x_i)
+
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+        """The dual problem: rows φ_j(x_i) with 0 on the right, below the formulation's own."""
+        qp = self.machine.qp(gram, y, weight)
+        A = np.vstack([qp.A, _of_variables(qp.H, self.phi)])
+        qp = replace(qp, A=A, b=np.concatenate([qp.b, np.zeros(len(self.phi))]))
+        self._check_feasible(qp, y, weight)
+        return qp
+
+    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
+        """The primal problem, for machines that have one."""
+        erm = self.machine.erm(gram, y, weight)  # type: ignore[attr-defined]
+        return replace(erm, phi=np.vstack([erm.phi, self.phi]))
+
+    def decision(self, qp: QP, solution: Solution) -> Decision:
+        """The machine's own decision and η, on the same scale."""
+        decision = self.machine.decision(qp, solution)
+        eta = solution.multipliers[len(solution.multipliers) - len(self.phi) :]
+        return replace(decision, parametric=decision.scale * eta)
+
+    def _check_feasible(self, qp: QP, y: np.ndarray, weight: np.ndarray) -> None:
+        """ν asks for coefficients; whether some are left that cancel against every φ_j is a linear program."""
+        share = _largest_share(qp)
+        if share >= 1.0 - FEASIBLE:
+            return
+        asked = getattr(self.machine, "nu", 1.0)
+        used = asked
+        if getattr(self.machine, "clip", False) and self.machine.fit_intercept:  # type: ignore[attr-defined]
+            used = min(asked, self.machine.largest_nu(y, weight))  # type: ignore[attr-defined]
+        most = share * used
+        do = (
+            f"choose nu in (0, {most:.6g}]" if most > FEASIBLE else "take functions of both signs, such as centred ones"
+        )
+        raise ValueError(
+            f"specified nu is infeasible: nu={asked:g} was asked for; found that no coefficients of that size cancel "
+            f"against the parametric functions, whose coefficients could grow without end; {do}"
+        )
+
+
+def _of_variables(H, phi: np.ndarray) -> np.ndarray:
+    """φ of each variable: of its point, and with the sign that the variable has."""
+    if isinstance(H, Signed):
+        return _of_variables(H.inner, phi) * H.sign
+    if isinstance(H, Tiled):
+        return _of_variables(H.inner, phi)[:, H.point]
+    return _of_variables(H.inner, phi) if hasattr(H, "inner") else phi
+
+
+def _largest_share(qp: QP) -> float:
+    """The largest t ≤ 1 for which Aβ = t b has a solution in the box, which holds 0."""
+    if not qp.b.any():
+        return 1.0
+    with np.errstate(invalid="ignore"):
+        ray = qp.A @ (qp.lower + qp.upper)  # all coefficients in proportion to their boxes
+    size = float(ray @ ray)
+    if np.isfinite(size) and size > 0:
+        tau = float(ray @ qp.b) / size
+        if 0 <= tau <= 1 and np.abs(tau * ray - qp.b).max() <= FEASIBLE * np.abs(qp.b).max():
+            return 1.0
+    scale = np.maximum(np.abs(qp.A).max(axis=1), np.abs(qp.b))
+    A = np.column_stack([qp.A, -qp.b]) / np.where(scale > 0, scale, 1.0)[:, None]
+    cost = np.zeros(qp.n + 1)
+    cost[-1] = -1.0
+    bounds = np.column_stack([np.append(qp.lower, 0.0), np.append(qp.upper, 1.0)])
+    return float(linprog(cost, A_eq=A, b_eq=np.zeros(len(A)), bounds=bounds, method="highs").x[-1])
