@@ -1,13 +1,16 @@
 """Kernel matrices, by rows and within a budget."""
 
-from .base import CallableGram, Gram, KernelGram, PrecomputedGram, as_gram
+from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
 from .cache import RowCache, cache_bytes
+from .factored import Factored
 from .kernels import KERNELS, Kernel
 from .views import Ridged, Shifted, Signed, Tiled
 
 __all__ = [
     "KERNELS",
     "CallableGram",
+    "Factor",
+    "Factored",
     "Gram",
     "Kernel",
     "KernelGram",

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from .kernels import RBF, Kernel
+from ..rows import Rows, Sparse
+from .kernels import LINEAR, RBF, Kernel
 from .points import Points, cross, make_points, on_disk, squared_norms, weigh
 
-__all__ = ["Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
+__all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
@@ -29,6 +31,14 @@ class Cost:
 
     def __init__(self) -> None:
         self.evals = 0
+
+
+@dataclass(frozen=True)
+class Factor:
+    """H = Z Zᵀ + diag(ridge): what a linear solver works on."""
+
+    rows: Rows  # Z
+    ridge: np.ndarray | None = None
 
 
 class Gram(ABC):
@@ -96,6 +106,10 @@ class Gram(ABC):
 
     def duplicates(self) -> np.ndarray | None:
         """For each point the number of the first point with the same row, or None where that is not known."""
+        return None
+
+    def factor(self) -> Factor | None:
+        """Z and a ridge with H = Z Zᵀ + diag(ridge), or None where no such Z is at hand."""
         return None
 
 
@@ -170,6 +184,12 @@ class KernelGram(Gram):
 
     def duplicates(self):
         return _first_equal_row(self.exact)
+
+    def factor(self):
+        if self.kernel.code != LINEAR:
+            return None
+        data = self.exact.data
+        return Factor(Rows.of(Sparse(*data, self.exact.d) if self.exact.sparse else data, self.threads))
 
 
 def _centred(points: Points) -> Points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Gram
+from .base import Factor, Gram
 
 __all__ = ["Ridged", "Shifted", "Signed", "Tiled"]
 
@@ -20,6 +20,14 @@ class _View(Gram):
 
     def duplicates(self):
         return self.inner.duplicates()
+
+    def factor(self):
+        inner = self.inner.factor()
+        return None if inner is None else self._factor(inner)
+
+    def _factor(self, inner: Factor) -> Factor | None:
+        """The factor of the view, given that of what it views."""
+        return None
 
 
 class Ridged(_View):
@@ -56,6 +64,9 @@ class Ridged(_View):
     def duplicates(self):
         return None  # equal points have rows that differ on the diagonal
 
+    def _factor(self, inner):
+        return Factor(inner.rows, self.ridge)
+
 
 class Shifted(_View):
     """K + constant: a penalised bias."""
@@ -86,6 +97,9 @@ class Shifted(_View):
 
     def combine(self, index, coef, at=None, exact=True):
         return self.inner.combine(index, coef, at, exact) + self.constant * np.sum(coef)
+
+    def _factor(self, inner):
+        return Factor(inner.rows.widened(self.constant**0.5), inner.ridge) if self.constant >= 0 else None
 
 
 class Tiled(_View):
@@ -129,6 +143,14 @@ class Tiled(_View):
     def duplicates(self):
         return None
 
+    def _factor(self, inner):
+        if inner.ridge is not None:
+            return None  # it is off the diagonal now
+        times, rest = divmod(self.n, self.inner.n)
+        if rest == 0 and np.array_equal(self.point, np.tile(np.arange(self.inner.n), times)):
+            return Factor(inner.rows.repeated(times))
+        return Factor(inner.rows.take(self.point))
+
 
 class Signed(_View):
     """s_i s_j K_ij: coefficients without a sign, for the rare constraint that needs them."""
@@ -164,3 +186,6 @@ class Signed(_View):
 
     def duplicates(self):
         return None
+
+    def _factor(self, inner):
+        return Factor(inner.rows.scaled(self.sign), inner.ridge)

@@ -1,0 +1,85 @@
+"""A Gram matrix that is known by its factor: K = Z Zᵀ with Z as row blocks, never formed.
+
+Linear kernels are of this kind, and so are low-rank approximations of others. Products cost O(nd); solvers that
+know what to do with Z ask for it (``Gram.factor``) and never see K.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..rows import Rows
+from .base import BLOCK_BYTES, Cost, Factor, Gram
+
+__all__ = ["Factored"]
+
+
+class Factored(Gram):
+    """Z Zᵀ over rows of Z, wherever they live."""
+
+    def __init__(self, Z, n_jobs: int | None = None, cost: Cost | None = None) -> None:
+        self.Z = Z if isinstance(Z, Rows) else Rows.of(Z, n_jobs)
+        self.n = self.Z.n
+        self.threads = self.Z.threads
+        self.cost = cost or Cost()
+        self._diag: np.ndarray | None = None
+
+    def factor(self):
+        return Factor(self.Z)
+
+    def rows(self, index, out=None, slots=None):
+        self.cost.evals += len(index) * self.n
+        block = self._cross(np.asarray(index), self.Z)
+        if out is None:
+            return block
+        out[slots] = block
+        return out
+
+    def _cross(self, index: np.ndarray, right: Rows) -> np.ndarray:
+        """Z[index] times the transpose of ``right``, some columns at a time so that no large copy is made."""
+        out = np.empty((len(index), right.n))
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.Z.d, right.n)))
+        for a in range(0, len(index), step):
+            left = self.Z.matrix(index[a : a + step])
+            dense = left.toarray() if sp.issparse(left) else left
+            out[a : a + step] = right.dot(np.ascontiguousarray(dense.T, np.float64)).T
+        return out
+
+    def diag(self):
+        if self._diag is None:
+            self._diag = self.Z.squared_norms()
+        return self._diag.copy()
+
+    def take(self, index):
+        return Factored(self.Z.take(index), cost=self.cost)
+
+    def combine(self, index, coef, at=None, exact=True):
+        self.cost.evals += len(index) + (self.n if at is None else len(at))
+        v = np.zeros(self.n)
+        np.add.at(v, index, coef)
+        w = self.Z.t_dot(v)
+        return self.Z.dot(w) if at is None else self.Z.take(at).dot(w)
+
+    def block(self, index):
+        self.cost.evals += len(index) ** 2
+        return self._cross(np.asarray(index), self.Z.take(index))
+
+    def duplicates(self):
+        """Neighbours after sorting by a random projection, checked entry by entry."""
+        key = self.Z.dot(np.random.default_rng(0).normal(size=self.Z.d))
+        order = np.argsort(key, kind="stable")
+        new = np.r_[True, key[order][1:] != key[order][:-1]]
+        original = order[np.maximum.accumulate(np.where(new, np.arange(self.n), 0))]
+        candidates = order != original
+        twin, original = order[candidates], original[candidates]
+        first = np.arange(self.n)
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.Z.d)))
+        for a in range(0, len(twin), step):
+            left, right = self.Z.matrix(twin[a : a + step]), self.Z.matrix(original[a : a + step])
+            differs = left != right
+            equal = (
+                np.diff(sp.csr_array(differs).indptr) == 0 if sp.issparse(differs) else ~np.asarray(differs).any(axis=1)
+            )
+            first[twin[a : a + step][equal]] = original[a : a + step][equal]
+        return first

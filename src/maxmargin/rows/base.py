@@ -1,0 +1,196 @@
+"""X as rows in blocks, and the crews that work on them.
+
+A linear solver sees X only through blocks of rows that answer small questions: products with w and with v, their
+contribution to a normal matrix. A solver that has more to ask attaches a state of its own to each block,
+
+    crew = rows.crew(State, (p, lower, upper), eta0)      State(block, p[its rows], lower[its rows], ..., eta0)
+    parts = crew.ask("advance", step)                     [state.advance(step) for every block]
+
+and adds the answers up in the order of the blocks, so that the same blocks give the same bits whoever serves them,
+however many at a time. Here threads serve them; nothing in a question or an answer has the length of X.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import threads as th
+from .blocks import Block, Sparse, Stored, block_of
+
+__all__ = ["Crew", "Rows"]
+
+PARTS_A_THREAD = 4  # blocks: when rows stop mattering here and there, the others still share the work evenly
+SUM_BYTES = 1 << 26  # what the answers of all blocks may take together: d × d each
+LEAST_WORK = 1 << 15  # numbers of X that are worth a block of their own
+
+
+class Crew:
+    """A state for every block, asked together."""
+
+    def __init__(self, states: Sequence[Any], threads: int) -> None:
+        self.states = list(states)
+        self.threads = min(threads, len(self.states))
+
+    def ask(self, question: str, *args) -> list:
+        """What each state answers, in the order of the blocks."""
+        return self.each(lambda state, number: getattr(state, question)(*args))
+
+    def each(self, leaf: Callable[[Any, int], Any]) -> list:
+        """leaf(state, its number) of every state; whoever is free takes the next."""
+        if self.threads == 1:
+            return [leaf(state, number) for number, state in enumerate(self.states)]
+        answers: list = [None] * len(self.states)
+        waiting = deque(range(len(self.states)))
+
+        def serve(start: int, stop: int) -> None:
+            while True:
+                try:
+                    number = waiting.popleft()
+                except IndexError:
+                    return
+                answers[number] = leaf(self.states[number], number)
+
+        th.spread(serve, self.threads, self.threads, grain=1, align=1)
+        return answers
+
+    def sum(self, question: str, *args):
+        """The answers added up in the order of the blocks."""
+        first, *rest = self.ask(question, *args)
+        for answer in rest:
+            first = first + answer
+        return first
+
+    def collect(self, name: str) -> np.ndarray:
+        """A per-row vector that the states own, put together."""
+        return np.concatenate([getattr(state, name) for state in self.states], axis=-1)
+
+
+class Rows:
+    """n rows of d features in blocks."""
+
+    def __init__(self, blocks: Sequence[Block], n_jobs: int | None = None) -> None:
+        if not blocks:
+            raise ValueError("rows were asked for; found no block at all; give an array with at least one row")
+        widths = sorted({block.d for block in blocks})
+        if len(widths) > 1:
+            raise ValueError(f"rows of equal length were asked for; found {widths} features; give arrays of one width")
+        self.blocks = list(blocks)
+        self.d = widths[0]
+        self.threads = th.count(n_jobs)
+        self.edges = np.concatenate([[0], np.cumsum([block.n for block in blocks])])
+        self.n = int(self.edges[-1])
+
+    @classmethod
+    def of(cls, X, n_jobs: int | None = None) -> Rows:
+        """Rows of an array, a sparse matrix, a memory map, the path of an .npy file, or a sequence of these.
+
+        Whatever has a shape and gives an array when it is sliced will do: its rows are loaded when they are asked for.
+        """
+        threads = th.count(n_jobs)
+        if isinstance(X, (str, os.PathLike)):
+            X = np.load(X, mmap_mode="r")
+        whole = [block_of(part, threads) for part in (X if isinstance(X, (list, tuple)) else [X])]
+        widest = max((block.d for block in whole), default=1)
+        most = int(np.clip(SUM_BYTES // (8 * max(1, widest) ** 2), threads, PARTS_A_THREAD * threads))
+        total = sum(block.work for block in whole)
+        blocks: list[Block] = []
+        for block in whole:
+            parts = min(block.n, -(-most * block.work // max(1, total)), max(1, block.work // LEAST_WORK))
+            blocks += block.split(max(1, parts))
+        return cls(blocks, n_jobs)
+
+    @property
+    def sparse(self) -> bool:
+        return all(isinstance(block, Sparse) for block in self.blocks)
+
+    @property
+    def stored(self) -> bool:
+        """Whether rows have to be loaded for every answer."""
+        return any(isinstance(block, Stored) for block in self.blocks)
+
+    @property
+    def work(self) -> int:
+        """How many numbers a product with X touches."""
+        return sum(block.work for block in self.blocks)
+
+    def crew(self, state: Callable, per_row: Sequence[np.ndarray] = (), *common) -> Crew:
+        """state(block, its slice of each per-row array, *common) for every block; rows are the last axis."""
+        spans = zip(self.blocks, self.edges[:-1], self.edges[1:], strict=True)
+        return Crew([state(block, *(v[..., a:b] for v in per_row), *common) for block, a, b in spans], self.threads)
+
+    @cached_property
+    def _plain(self) -> Crew:
+        return Crew(self.blocks, self.threads)
+
+    def dot(self, w: np.ndarray) -> np.ndarray:
+        """X w for one w, or for several as columns, in float64."""
+        out = np.empty((self.n, *np.shape(w)[1:]))
+        self._plain.each(lambda block, k: block.dot(w, out[self.edges[k] : self.edges[k + 1]]))
+        return out
+
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
+        """Xᵀ v for one v, or for several as columns, in float64."""
+        parts = self._plain.each(lambda block, k: block.t_dot(v[self.edges[k] : self.edges[k + 1]]))
+        return np.sum(parts, axis=0)
+
+    def normal(self, theta: np.ndarray, extra: np.ndarray | None = None, single: bool = False) -> np.ndarray:
+        """Ẑᵀ diag(θ) Ẑ with Ẑ = [X, extra], whole and symmetric; rows whose θ is 0 cost nothing."""
+        columns = np.zeros((self.n, 0)) if extra is None else extra
+        ranges = list(zip(self.edges[:-1], self.edges[1:], strict=True))
+        parts = self._plain.each(
+            lambda block, k: block.normal(theta[slice(*ranges[k])], columns[slice(*ranges[k])], single)
+        )
+        upper = np.triu(np.sum(parts, axis=0))
+        return upper + np.triu(upper, 1).T
+
+    def squared_norms(self) -> np.ndarray:
+        """‖x_i‖² in float64."""
+        out = np.empty(self.n)
+        self._plain.each(lambda block, k: block.squared_norms(out[self.edges[k] : self.edges[k + 1]]))
+        return out
+
+    def matrix(self, index: np.ndarray | None = None):
+        """These rows (all of them) in one piece: an array, or CSR if any of them are sparse."""
+        index = np.arange(self.n) if index is None else np.asarray(index)
+        order = np.argsort(index, kind="stable")
+        ranks = np.searchsorted(index[order], self.edges)
+        parts = [
+            block.gather(index[order[a:b]] - first)
+            for block, first, a, b in zip(self.blocks, self.edges[:-1], ranks[:-1], ranks[1:], strict=True)
+            if b > a
+        ] or [self.blocks[0].gather(index)]
+        if any(sp.issparse(part) for part in parts):
+            found = sp.vstack([sp.csr_array(part) for part in parts], format="csr") if len(parts) > 1 else parts[0]
+        else:
+            found = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        if (order[1:] > order[:-1]).all():
+            return found
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return found[back]
+
+    def take(self, index: np.ndarray) -> Rows:
+        """These rows, in memory."""
+        return Rows.of(self.matrix(index), self.threads)
+
+    def scaled(self, factor: np.ndarray) -> Rows:
+        """Each row times its factor."""
+        ranges = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return Rows(
+            [b.scaled(factor[start:stop]) for b, (start, stop) in zip(self.blocks, ranges, strict=True)], self.threads
+        )
+
+    def widened(self, constant: float) -> Rows:
+        """Each row with one more feature, the same for all."""
+        return Rows([block.widened(constant) for block in self.blocks], self.threads)
+
+    def repeated(self, times: int) -> Rows:
+        """All rows, and all of them again; nothing is copied."""
+        return Rows(self.blocks * times, self.threads)

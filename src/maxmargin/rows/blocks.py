@@ -1,0 +1,416 @@
+"""A block of rows: dense in memory, sparse in memory, or stored somewhere and loaded a tile at a time.
+
+Every kind answers
+
+    dot(w)                  X w                                     one w or several as columns
+    t_dot(v)                Xᵀ v
+    normal(θ, extra)        the upper triangle of Ẑᵀ diag(θ) Ẑ, Ẑ = [X, extra]
+    tiles()                 itself as pieces (start, stop, block in memory), each small enough to stay in a core's cache
+
+in float64, whatever the type of X; a solver that fuses several answers asks the tiles.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg.blas import dsyrk, ssyrk
+
+from .. import threads as th
+from .leaves import (
+    csr_dot,
+    csr_fill,
+    csr_normal,
+    csr_scale,
+    csr_squares,
+    csr_t_dot,
+    dense_count,
+    dense_pack,
+    spread_rows,
+)
+
+__all__ = ["Block", "Dense", "Sparse", "Stored", "block_of"]
+
+TILE_BYTES = 1 << 18  # of dense rows: with what is computed from them they stay in the second cache
+TILE_ENTRIES = 1 << 15  # of sparse rows
+SYRK_ROWS = 256  # collected for one SYRK: fewer and reading the d × d result costs more than the products
+STORED_TILE_BYTES = 1 << 23  # loaded at a time: large enough for a disk, small enough for any memory
+SPARSE_DENSITY = 0.25  # dense rows with fewer nonzeros are served as sparse ones (measured: covtype 0.22, MNIST 0.19)
+SCATTER_COST = 16.0  # of one product in the sparse scatter, in products of a SYRK (measured)
+
+
+class Block(ABC):
+    """Some rows of X."""
+
+    n: int
+    d: int
+
+    @property
+    @abstractmethod
+    def work(self) -> int:
+        """How many numbers a product touches."""
+
+    @abstractmethod
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        """The rows as pieces in memory: start, stop, rows."""
+
+    @abstractmethod
+    def gather(self, index: np.ndarray):
+        """Rows with these ascending numbers as an array or as CSR."""
+
+    @abstractmethod
+    def split(self, parts: int) -> list[Block]:
+        """The same rows as about that many blocks of about the same work."""
+
+    @abstractmethod
+    def scaled(self, factor: np.ndarray) -> Block:
+        """Each row times its factor."""
+
+    @abstractmethod
+    def widened(self, constant: float) -> Block:
+        """Each row with one more feature, the same for all."""
+
+    def dot(self, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """X w."""
+        out = np.empty((self.n, *np.shape(w)[1:])) if out is None else out
+        for a, b, tile in self.tiles():
+            tile.dot(w, out[a:b])
+        return out
+
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
+        """Xᵀ v."""
+        out = np.zeros((self.d, *np.shape(v)[1:]))
+        for a, b, tile in self.tiles():
+            out += tile.t_dot(v[a:b])
+        return out
+
+    def squared_norms(self, out: np.ndarray | None = None) -> np.ndarray:
+        """‖x_i‖² in float64."""
+        out = np.empty(self.n) if out is None else out
+        for a, b, tile in self.tiles():
+            tile.squared_norms(out[a:b])
+        return out
+
+    def normal(self, theta: np.ndarray, extra: np.ndarray, single: bool = False) -> np.ndarray:
+        """The upper triangle of Ẑᵀ diag(θ) Ẑ; rows whose θ is 0 are not looked at."""
+        total = Normal(self.d, extra.shape[1], single)
+        for a, b, tile in self.tiles():
+            if theta[a:b].any():
+                total.add(tile, theta[a:b], extra[a:b])
+        return total.upper()
+
+
+class Normal:
+    """A normal matrix being added up: sparse rows by scatter, dense rows by SYRK in batches."""
+
+    def __init__(self, d: int, more: int, single: bool = False) -> None:
+        self.size = d + more
+        self.sum = np.zeros((self.size, self.size), order="F")
+        self.scattered: np.ndarray | None = None
+        self.single = single
+        self.buffer: np.ndarray | None = None
+        self.filled = 0
+
+    def add(self, tile: Dense | Sparse, theta: np.ndarray, extra: np.ndarray) -> None:
+        """Rows of a tile, those with θ = 0 left out."""
+        if isinstance(tile, Sparse) and SCATTER_COST * (tile.work / max(1, tile.n)) ** 2 < self.size**2:
+            if self.scattered is None:
+                self.scattered = np.zeros((self.size, self.size))
+            csr_normal(tile.indptr, tile.indices, tile.data, theta, extra, self.scattered)
+            return
+        if self.buffer is None:
+            rows = max(SYRK_ROWS, TILE_BYTES // (8 * self.size))
+            self.buffer = np.empty((rows, self.size), np.float32 if self.single else np.float64)
+        done = 0
+        while done < tile.n:
+            done, self.filled = tile.collect(theta, extra, self.buffer, done, self.filled)
+            if self.filled == len(self.buffer):
+                self._flush()
+
+    def _flush(self) -> None:
+        rows = self.buffer[: self.filled].T
+        if self.single:
+            self.sum += ssyrk(1.0, rows)
+        else:
+            self.sum = dsyrk(1.0, rows, beta=1.0, c=self.sum, overwrite_c=1)
+        self.filled = 0
+
+    def upper(self) -> np.ndarray:
+        """The upper triangle; what is below it means nothing."""
+        if self.filled:
+            self._flush()
+        return self.sum if self.scattered is None else self.sum + self.scattered
+
+
+class Dense(Block):
+    """An array in memory, of any real type; other types than float64 are cast a tile at a time."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data
+        self.n, self.d = data.shape
+
+    @property
+    def work(self) -> int:
+        return self.data.size
+
+    def tiles(self):
+        step = max(16, TILE_BYTES // (8 * max(1, self.d)))
+        if self.n <= step:
+            yield 0, self.n, Dense(self._wide(0, self.n))
+            return
+        for a in range(0, self.n, step):
+            b = min(self.n, a + step)
+            yield a, b, Dense(self._wide(a, b))
+
+    def _wide(self, a: int, b: int) -> np.ndarray:
+        return np.asarray(self.data[a:b], np.float64)
+
+    def dot(self, w, out=None):
+        if self.data.dtype != np.float64:
+            return super().dot(w, out)
+        return np.matmul(self.data, w, out=out)
+
+    def t_dot(self, v):
+        return self.data.T @ v if self.data.dtype == np.float64 else super().t_dot(v)
+
+    def squared_norms(self, out=None):
+        if self.data.dtype != np.float64:
+            return super().squared_norms(out)
+        return np.einsum("ij,ij->i", self.data, self.data, out=out)
+
+    def collect(self, theta: np.ndarray, extra: np.ndarray, buffer: np.ndarray, first: int, filled: int):
+        """Rows from ``first`` on, times √θ, appended to the buffer while there is room: next row and filling."""
+        return dense_pack(self.data, theta, extra, buffer, first, filled)
+
+    def gather(self, index):
+        return self.data[index]
+
+    def split(self, parts):
+        edges = np.linspace(0, self.n, parts + 1).astype(np.int64)
+        return [Dense(self.data[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+
+    def scaled(self, factor):
+        dtype = self.data.dtype if self.data.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        return Dense(self.data * factor[:, None].astype(dtype))
+
+    def widened(self, constant):
+        out = np.empty((self.n, self.d + 1), np.result_type(self.data.dtype, np.float32))
+        out[:, :-1], out[:, -1] = self.data, constant
+        return Dense(out)
+
+
+class Sparse(Block):
+    """CSR rows in memory: offsets of either width, feature numbers ascending in each row."""
+
+    def __init__(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, d: int) -> None:
+        self.indptr, self.indices, self.data = indptr, indices, data  # indptr[0] need not be 0
+        self.n, self.d = len(indptr) - 1, d
+
+    @classmethod
+    def of(cls, X) -> Sparse:
+        rows = sp.csr_array(X)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        real = rows.data.dtype in (np.float32, np.float64)
+        return cls(rows.indptr, rows.indices, rows.data if real else rows.data.astype(np.float64), rows.shape[1])
+
+    @property
+    def work(self) -> int:
+        return int(self.indptr[-1] - self.indptr[0])
+
+    def part(self, a: int, b: int) -> Sparse:
+        """Rows a … b − 1; nothing is copied."""
+        return Sparse(self.indptr[a : b + 1], self.indices, self.data, self.d)
+
+    def tiles(self):
+        step = max(64, TILE_ENTRIES * self.n // max(1, self.work))
+        for a in range(0, self.n, step):
+            b = min(self.n, a + step)
+            yield a, b, self.part(a, b)
+
+    def dot(self, w, out=None):
+        out = np.empty((self.n, *np.shape(w)[1:])) if out is None else out
+        columns = (w[:, None], out[:, None]) if np.ndim(w) == 1 else (w, out)
+        csr_dot(self.indptr, self.indices, self.data, *columns)
+        return out
+
+    def t_dot(self, v):
+        out = np.zeros((self.d, *np.shape(v)[1:]))
+        columns = (v[:, None], out[:, None]) if np.ndim(v) == 1 else (v, out)
+        csr_t_dot(self.indptr, self.indices, self.data, *columns)
+        return out
+
+    def squared_norms(self, out=None):
+        out = np.empty(self.n) if out is None else out
+        csr_squares(self.indptr, self.data, out)
+        return out
+
+    def collect(self, theta, extra, buffer, first, filled):
+        """As dense rows do."""
+        return spread_rows(self.indptr, self.indices, self.data, theta, extra, buffer, first, filled)
+
+    def csr(self) -> sp.csr_array:
+        """As SciPy has it."""
+        a, b = int(self.indptr[0]), int(self.indptr[-1])
+        return sp.csr_array((self.data[a:b], self.indices[a:b], self.indptr - a), shape=(self.n, self.d))
+
+    def gather(self, index):
+        return self.csr()[index]
+
+    def split(self, parts):
+        inside = np.searchsorted(self.indptr, self.indptr[0] + self.work * np.arange(1, parts) // parts)
+        edges = np.unique(np.concatenate([[0], inside, [self.n]]))
+        return [self.part(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+    def scaled(self, factor):
+        out = np.empty(self.work, self.data.dtype)
+        csr_scale(self.indptr, self.data, np.asarray(factor, np.float64), out)
+        a, b = int(self.indptr[0]), int(self.indptr[-1])
+        return Sparse(self.indptr - a, self.indices[a:b], out, self.d)
+
+    def widened(self, constant):
+        column = sp.csr_array(np.full((self.n, 1), constant, self.data.dtype))
+        return Sparse.of(sp.hstack([self.csr(), column], format="csr"))
+
+
+class Stored(Block):
+    """Rows that live elsewhere: ``load(start, stop)`` brings some of them, as an array or as CSR."""
+
+    def __init__(self, load: Callable[[int, int], Any], n: int, d: int, tile: int | None = None) -> None:
+        self.load = load
+        self.n, self.d = n, d
+        self.tile = tile or max(1, STORED_TILE_BYTES // (8 * max(1, d)))
+
+    @property
+    def work(self) -> int:
+        return self.n * self.d
+
+    def tiles(self):
+        for start in range(0, self.n, self.tile):
+            stop = min(self.n, start + self.tile)
+            rows = self.load(start, stop)
+            for a, b, tile in (Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows))).tiles():
+                yield start + a, start + b, tile
+
+    def gather(self, index):
+        parts = []
+        for start in range(0, self.n, self.tile):
+            stop = min(self.n, start + self.tile)
+            a, b = np.searchsorted(index, (start, stop))
+            if b > a:
+                rows = self.load(start, stop)
+                parts.append((rows if sp.issparse(rows) else np.asarray(rows))[index[a:b] - start])
+        if not parts:
+            return self.load(0, 1)[:0]
+        return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+    def split(self, parts):
+        edges = np.linspace(0, self.n, parts + 1).astype(np.int64)
+        return [self._part(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+
+    def _part(self, first: int, last: int) -> Stored:
+        return Stored(lambda a, b: self.load(first + a, first + b), last - first, self.d, self.tile)
+
+    def _changed(self, change: Callable[[Block, int, int], Block], d: int) -> Stored:
+        def load(a: int, b: int):
+            rows = self.load(a, b)
+            changed = change(Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows)), a, b)
+            return changed.csr() if isinstance(changed, Sparse) else changed.data  # type: ignore[attr-defined]
+
+        return Stored(load, self.n, d, self.tile)
+
+    def scaled(self, factor):
+        return self._changed(lambda block, a, b: block.scaled(factor[a:b]), self.d)
+
+    def widened(self, constant):
+        return self._changed(lambda block, a, b: block.widened(constant), self.d + 1)
+
+
+def block_of(X, threads: int = 1) -> Block:
+    """X as one block of the kind that serves it best."""
+    if isinstance(X, Block):
+        return X
+    if sp.issparse(X):
+        return Sparse.of(X)
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise ValueError(f"rows were asked for; found an array of {X.ndim} dimensions; give a matrix")
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"rows were asked for; found numbers of type {X.dtype}; give real numbers")
+        on_file = _file_reader(X)
+        if on_file is not None:
+            return Stored(on_file, *X.shape)
+        sparse = _as_sparse(X, threads)
+        return Dense(X) if sparse is None else sparse
+    shape = getattr(X, "shape", None)
+    if shape is None or len(shape) != 2 or not hasattr(X, "__getitem__"):
+        raise TypeError(
+            f"rows were asked for; found {type(X).__name__}; give an array, a sparse matrix, the path of an .npy file, "
+            "a sequence of these, or anything with a shape whose slices are arrays"
+        )
+    return Stored(lambda a, b: X[a:b], int(shape[0]), int(shape[1]))
+
+
+def _file_reader(X: np.ndarray) -> Callable[[int, int], np.ndarray] | None:
+    """How to read rows of a memory map from its file, or None where X is not a plain view of one.
+
+    Pages that a process touches through a map count as its own until the system needs them; what is read into a
+    buffer does not, so that a file larger than memory may be trained on in little of it.
+    """
+    root: Any = X
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    if not isinstance(root, np.memmap) or root.filename is None or root.mode == "c":
+        return None
+    X = X.view(np.ndarray)
+    dtype, d = X.dtype, X.shape[1]
+    first = int(root.offset) + X.ctypes.data - root.ctypes.data
+    across, down = X.strides[1], X.strides[0]
+
+    def read(a: int, b: int) -> np.ndarray:
+        with open(root.filename, "rb", buffering=0) as file:
+            if across == dtype.itemsize and down == d * dtype.itemsize:
+                return _read(file, first + a * down, (b - a, d), dtype)
+            if down == dtype.itemsize and across > 0:  # columns one after the other
+                out = np.empty((b - a, d), dtype, order="F")
+                for j in range(d):
+                    out[:, j] = _read(file, first + j * across + a * down, (b - a,), dtype)
+                return out
+        return np.array(X[a:b])
+
+    return read
+
+
+def _read(file, offset: int, shape: tuple, dtype: np.dtype) -> np.ndarray:
+    out = np.empty(shape, dtype)
+    bytes_left = memoryview(out.reshape(-1).view(np.uint8).data)
+    file.seek(offset)
+    while len(bytes_left):
+        got = file.readinto(bytes_left)
+        if not got:
+            raise OSError(f"{out.nbytes} bytes were asked for; found the end of {file.name}; is the file complete?")
+        bytes_left = bytes_left[got:]
+    return out
+
+
+def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:
+    """Dense rows as sparse ones where most of their entries are 0."""
+    n, d = X.shape
+    if n == 0 or X.dtype not in (np.float32, np.float64) or not X.flags.c_contiguous:
+        return None
+    sample = X[:: max(1, n // 512)]
+    if np.count_nonzero(sample) > SPARSE_DENSITY * sample.size:
+        return None
+    indptr = np.zeros(n + 1, np.int64)
+    th.spread(lambda a, b: dense_count(X, indptr, a, b), n, threads)
+    np.cumsum(indptr, out=indptr)
+    if indptr[-1] > SPARSE_DENSITY * X.size:
+        return None
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
+    th.spread(lambda a, b: csr_fill(X, indptr, indices, data, a, b), n, threads)
+    return Sparse(indptr, indices, data, d)

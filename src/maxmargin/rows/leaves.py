@@ -1,0 +1,147 @@
+"""The compiled leaves of row blocks: CSR products, the scatter of a normal matrix, rows packed for SYRK."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._jit import jit
+
+__all__ = [
+    "csr_dot", "csr_fill", "csr_normal", "csr_scale", "csr_squares", "csr_t_dot",
+    "dense_count", "dense_pack", "spread_rows",
+]  # fmt: skip
+
+
+@jit
+def csr_dot(indptr, indices, data, W, out):
+    """out[i, c] = Σ_j X[i, j] W[j, c]; two sums a row, because one would wait for itself."""
+    columns = W.shape[1]
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        for c in range(columns):
+            even, odd = 0.0, 0.0
+            s = start
+            while s + 1 < stop:
+                even += data[s] * W[indices[s], c]
+                odd += data[s + 1] * W[indices[s + 1], c]
+                s += 2
+            if s < stop:
+                even += data[s] * W[indices[s], c]
+            out[i, c] = even + odd
+
+
+@jit
+def csr_t_dot(indptr, indices, data, V, out):
+    """out[j, c] += Σ_i X[i, j] V[i, c]."""
+    columns = V.shape[1]
+    for i in range(len(indptr) - 1):
+        for c in range(columns):
+            v = V[i, c]
+            if v != 0.0:
+                for s in range(indptr[i], indptr[i + 1]):
+                    out[indices[s], c] += data[s] * v
+
+
+@jit
+def csr_squares(indptr, data, out):
+    """out[i] = Σ_j X[i, j]²."""
+    for i in range(len(indptr) - 1):
+        total = 0.0
+        for s in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[s]) * data[s]
+        out[i] = total
+
+
+@jit
+def csr_normal(indptr, indices, data, theta, extra, out):
+    """out += Ẑᵀ diag(θ) Ẑ on and above the diagonal; Ẑ = [X, extra]."""
+    more = extra.shape[1]
+    d = out.shape[0] - more
+    for i in range(len(indptr) - 1):
+        t = theta[i]
+        if t == 0.0:
+            continue
+        start, stop = indptr[i], indptr[i + 1]
+        for s in range(start, stop):
+            v = t * data[s]
+            row = out[indices[s]]
+            for r in range(s, stop):
+                row[indices[r]] += v * data[r]
+            for c in range(more):
+                row[d + c] += v * extra[i, c]
+        for c in range(more):
+            v = t * extra[i, c]
+            for e in range(c, more):
+                out[d + c, d + e] += v * extra[i, e]
+
+
+@jit
+def csr_scale(indptr, data, factor, out):
+    """out = X with row i times factor[i], packed."""
+    first = indptr[0]
+    for i in range(len(indptr) - 1):
+        for s in range(indptr[i], indptr[i + 1]):
+            out[s - first] = data[s] * factor[i]
+
+
+@jit
+def dense_pack(X, theta, extra, buffer, first, filled):
+    """Rows √θ_i [x_i, extra_i] from row ``first`` on, appended to the buffer until it is full."""
+    n, d = X.shape
+    more = extra.shape[1]
+    i = first
+    while i < n and filled < len(buffer):
+        if theta[i] != 0.0:
+            root = np.sqrt(theta[i])
+            row = buffer[filled]
+            for j in range(d):
+                row[j] = root * X[i, j]
+            for c in range(more):
+                row[d + c] = root * extra[i, c]
+            filled += 1
+        i += 1
+    return i, filled
+
+
+@jit
+def spread_rows(indptr, indices, data, theta, extra, buffer, first, filled):
+    """As ``dense_pack``, from CSR rows."""
+    n = len(indptr) - 1
+    more = extra.shape[1]
+    d = buffer.shape[1] - more
+    i = first
+    while i < n and filled < len(buffer):
+        if theta[i] != 0.0:
+            root = np.sqrt(theta[i])
+            row = buffer[filled]
+            for j in range(d):
+                row[j] = 0.0
+            for s in range(indptr[i], indptr[i + 1]):
+                row[indices[s]] = root * data[s]
+            for c in range(more):
+                row[d + c] = root * extra[i, c]
+            filled += 1
+        i += 1
+    return i, filled
+
+
+@jit
+def dense_count(X, indptr, start, stop):
+    """indptr[i + 1] = how many entries of row i are not 0."""
+    for i in range(start, stop):
+        count = 0
+        for j in range(X.shape[1]):
+            count += X[i, j] != 0.0
+        indptr[i + 1] = count
+
+
+@jit
+def csr_fill(X, indptr, indices, data, start, stop):
+    """The nonzero entries of dense rows, where indptr says."""
+    for i in range(start, stop):
+        s = indptr[i]
+        for j in range(X.shape[1]):
+            if X[i, j] != 0.0:
+                indices[s] = j
+                data[s] = X[i, j]
+                s += 1
