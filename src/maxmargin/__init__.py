@@ -5,7 +5,7 @@ model = SVC(C=10).fit(X, y)
 print(model.certificate_)
 """
 
-from .estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from .estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from .formulations import FORMULATIONS
 from .gram import KERNELS
 from .problem import ERM, QP
@@ -28,6 +28,8 @@ __all__ = [
     "Chunking",
     "Decomposition",
     "History",
+    "LinearSVC",
+    "LinearSVR",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -20,7 +20,7 @@ from .. import threads as th
 from ..formulations import Decision, Formulation, SemiParametric
 from ..gram import Gram
 from ..monitor import Monitor
-from ..problem import QP
+from ..problem import ERM, QP
 from ..solution import Certificate, Solution, Status
 from . import choice
 from .parametric import Parametric
@@ -56,18 +56,19 @@ class Machine(BaseEstimator):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str) -> dict:
+    def _options(self, qp: QP, name: str, tol: float) -> dict:
         """What the parameters say, in the words of solvers."""
         raise NotImplementedError
 
-    def _solve(self, qp: QP, problem: Problem, start: np.ndarray | None, monitor: Monitor) -> Solution:
-        """One problem, solved with the solver that the parameters name."""
+    def _solve(
+        self, qp: QP, erm: Callable[[], ERM], start: np.ndarray | None, monitor: Monitor, tol: float | None = None
+    ) -> Solution:
+        """One problem, solved with the solver that the parameters name, to tol (the parameter, unless given)."""
         name = choice.auto(qp) if isinstance(self.solver, str) and self.solver == "auto" else self.solver
-        if not isinstance(name, str):
-            self.solver_ = type(name).__name__
-            return name.solve(qp, start, monitor)
-        self.solver_ = name
-        return choice.make(name, self._options(qp, name)).solve(qp, start, monitor)
+        self.solver_ = name if isinstance(name, str) else type(name).__name__
+        if isinstance(name, str):
+            name = choice.make(name, self._options(qp, name, self.tol if tol is None else tol))
+        return name.solve(erm() if name.form is ERM else qp, start, monitor)
 
     def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> list[Solved]:
         """Solve the problems of a fit, side by side where there are several."""
@@ -79,9 +80,12 @@ class Machine(BaseEstimator):
         def solve(number: int, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
-            qp = problem.formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
+            data = (gram if whole else gram.take(problem.rows), problem.y, problem.weight)
+            qp = problem.formulation.qp(*data)
             known = starts is not None and number < len(starts) and len(starts[number]) == qp.n
-            solution = self._solve(qp, problem, starts[number] if known else None, monitor)
+            start = starts[number] if known else None
+            erm = getattr(problem.formulation, "erm", None)
+            solution = self._solve(qp, lambda: None if erm is None else erm(*data), start, monitor)
             self._look_at(qp, solution)
             return Solved(problem, solution, problem.formulation.decision(qp, solution))
 
@@ -126,9 +130,12 @@ class Machine(BaseEstimator):
 
     def _fit_functions(self, X, y, weight: np.ndarray) -> np.ndarray | None:
         """φ at the samples (n, k), or None for a machine without parametric functions."""
-        self._parametric, phi = None, None
-        if getattr(self, "parametric", None) is not None:
-            self._parametric, phi = Parametric.fit(self.parametric, X, y, weight)
+        self._parametric = None
+        if getattr(self, "parametric", None) is None:
+            return None
+        self._parametric = Parametric.fit(self.parametric, X, y, weight)
+        phi = self._functions_of(X)
+        self._parametric.settle(phi.shape[1])
         return phi
 
     def _with_functions(self, formulation: Formulation, phi: np.ndarray | None, label: str = "") -> Formulation:
@@ -138,8 +145,12 @@ class Machine(BaseEstimator):
         self._parametric.check_independent(phi, getattr(self, "fit_intercept", True), label)
         return SemiParametric(formulation, np.ascontiguousarray(phi.T))
 
+    def _functions_of(self, X) -> np.ndarray:
+        """φ at the samples (n, k)."""
+        return self._parametric(X)
+
     def _functions_at(self, X) -> np.ndarray | float:
         """Σ_j parametric_coef_j φ_j(x) for each sample and problem, or 0 without functions."""
         if self._parametric is None:
             return 0.0
-        return self._parametric(X) @ np.atleast_2d(self.parametric_coef_).T
+        return self._functions_of(X) @ np.atleast_2d(self.parametric_coef_).T

@@ -9,9 +9,10 @@ import numpy as np
 from ..problem import QP
 from ..solvers import SOLVERS
 
-__all__ = ["auto", "make"]
+__all__ = ["PAIR_STEPS", "VIOLATION", "auto", "make"]
 
 PAIR_STEPS = ("smo", "decomposition", "chunking")  # whose max_iter counts steps of two variables
+VIOLATION = (*PAIR_STEPS, "mpd", "adatron")  # whose tol bounds the largest violation; for the others it is the gap
 
 
 def auto(qp: QP) -> str:

@@ -96,9 +96,9 @@ class KernelMachine(Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str) -> dict:
+    def _options(self, qp: QP, name: str, tol: float) -> dict:
         return {
-            "tol": self.tol,
+            "tol": tol,
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,
             "cache_size": self.cache_size,

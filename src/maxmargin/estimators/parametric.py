@@ -59,18 +59,20 @@ class Parametric:
         )
 
     @classmethod
-    def fit(cls, given, X, y, weight) -> tuple[Parametric, np.ndarray]:
-        """The functions and their values (n, k) at X; a transformer is cloned and fitted first."""
+    def fit(cls, given, X, y, weight) -> Parametric:
+        """The functions; a transformer is cloned and fitted."""
         if _is_transformer(given):
+            if isinstance(X, list):
+                raise ValueError(
+                    "parametric: a transformer was asked for; found X in parts, on which it cannot be fitted as one; "
+                    "give functions, or a transformer's own transform after fitting it"
+                )
             given = clone(given)
             if has_fit_parameter(given, "sample_weight"):  # so that a weight is a number of copies here, too
                 given.fit(X, y, sample_weight=weight)
             else:
                 given.fit(X, y)
-        functions = cls(given, [])
-        phi = functions(X)
-        functions.names = functions._names(phi.shape[1])
-        return functions, phi
+        return cls(given, [])
 
     def __call__(self, X) -> np.ndarray:
         """Values (n, k) at X in float64."""
@@ -112,6 +114,10 @@ class Parametric:
                 "mend the function or leave such samples out"
             )
         return values
+
+    def settle(self, k: int) -> None:
+        """From now on there are k values a sample, and they have names."""
+        self.names = self._names(k)
 
     def _names(self, k: int) -> list[str]:
         if isinstance(self.given, (list, tuple)):

@@ -60,9 +60,8 @@ class SemiParametric:
         if getattr(self.machine, "clip", False) and self.machine.fit_intercept:  # type: ignore[attr-defined]
             used = min(asked, self.machine.largest_nu(y, weight))  # type: ignore[attr-defined]
         most = share * used
-        do = (
-            f"choose nu in (0, {most:.6g}]" if most > FEASIBLE else "take functions of both signs, such as centred ones"
-        )
+        alone = "leave out functions that need no kernel: positive ones for one class, those that separate two"
+        do = f"choose nu in (0, {most:.6g}]" if most > FEASIBLE else alone
         raise ValueError(
             f"specified nu is infeasible: nu={asked:g} was asked for; found that no coefficients of that size cancel "
             f"against the parametric functions, whose coefficients could grow without end; {do}"

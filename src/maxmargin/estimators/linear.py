@@ -1,0 +1,430 @@
+"""Linear support vector machines of any length: LinearSVC and LinearSVR.
+
+    min ½‖w‖² + Σ C_i ℓ(y_i, wᵀx_i + b + ηᵀφ(x_i))
+
+The kernel is never formed: rows of X are seen in blocks, wherever they live. The intercept b is not penalised
+unless ``intercept_scaling`` is given, and ``tol`` bounds the relative gap between primal and dual.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from ..formulations import CSVC, EpsilonSVR, SemiParametric
+from ..gram import Factored, Shifted
+from ..gram.points import on_disk
+from ..rows import Rows
+from ..solution import Certificate, Status
+from . import choice
+from .base import Machine, Problem, Solved
+from .checks import check_choice, check_shared, checked_weight, is_number, need
+from .multiclass import weighed_classes
+
+__all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
+
+TIGHTEN = 0.1  # a violation that left too large a gap is made this much smaller
+ROUNDS = 8  # of that
+PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
+NO_GAP = 1e-14  # of the cost of f = 0: a gap that is rounding, however small the objective
+
+
+@dataclass(frozen=True)
+class LinearPath:
+    """The machines of a path of costs, one entry each."""
+
+    Cs: np.ndarray
+    coefs: np.ndarray  # (n_C, n_features), or (n_C, n_classes, n_features)
+    intercepts: np.ndarray  # (n_C,), or (n_C, n_classes)
+    certificates: list[list[Certificate]]  # one for each class
+    n_iter: np.ndarray
+
+
+class LinearMachine(Machine):
+    """What LinearSVC and LinearSVR share."""
+
+    # -- input ------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_shared(self)
+        check_choice(self, "dual", ("auto", True, False))
+        given = self.intercept_scaling
+        sized = given is None or (is_number(given) and 0 < given < np.inf)
+        need(self, "intercept_scaling", sized, "give a number > 0, or None for an intercept without a penalty")
+        need(self, "C", self.C < np.inf, "give a finite C")
+        check_random_state(self.random_state)
+
+    def _check_rows(self, X, reset: bool):
+        """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
+        if isinstance(X, (str, os.PathLike)):
+            X = np.load(X, mmap_mode="r")
+        in_parts = isinstance(X, (list, tuple)) and len(X) > 0 and all(getattr(x, "ndim", 0) == 2 for x in X)
+        if not in_parts:
+            options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+            far = isinstance(X, np.ndarray) and on_disk(X)
+            X = validate_data(self, X, reset=reset, ensure_all_finite=not far, accept_large_sparse=True, **options)
+            if not far:
+                return X, Rows.of(X, self.n_jobs)
+        X = list(X) if in_parts else X
+        rows = Rows.of(X, self.n_jobs)
+        if in_parts:
+            self._check_width(rows.d, reset)
+        if not np.isfinite(rows.squared_norms()).all():
+            raise ValueError("Input X contains NaN, infinity or a value too large to be squared.")
+        return X, rows
+
+    def _check_width(self, d: int, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = d
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif d != self.n_features_in_:
+            raise ValueError(
+                f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
+            )
+
+    def _check_input(self, X, y, sample_weight):
+        self._check_parameters()
+        X, rows = self._check_rows(X, reset=True)
+        y = validate_data(self, "no_validation", y)
+        check_consistent_length(np.empty((rows.n, 0)), y)
+        return X, rows, y, checked_weight(sample_weight, np.empty((rows.n, 1)))
+
+    # -- solving ----------------------------------------------------------------------------------------
+
+    @property
+    def _free_intercept(self) -> bool:
+        return bool(self.fit_intercept) and self.intercept_scaling is None
+
+    def _gram(self, rows: Rows) -> Factored | Shifted:
+        """X Xᵀ, plus a constant for an intercept with a penalty."""
+        gram = Factored(rows)
+        penalised = self.fit_intercept and self.intercept_scaling is not None
+        return Shifted(gram, float(self.intercept_scaling) ** 2) if penalised else gram
+
+    def _options(self, qp, name, tol):
+        steps = self.max_iter
+        if name in choice.PAIR_STEPS and steps > 0:
+            steps = steps * qp.n  # there a step moves two variables; here an iteration looks at all
+        given = self.random_state  # None: the same order every time
+        seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
+        return {"tol": tol, "max_iter": steps, "seed": seed}
+
+    def _solve(self, qp, erm, start, monitor, tol=None):
+        """As every machine, but to a relative gap: a solver that stops on violations goes on until it is there."""
+        negligible = NO_GAP * qp.gap(np.zeros(qp.n), np.zeros(len(qp.A)), qp.p)
+        tol, steps = self.tol, 0
+        for _ in range(ROUNDS):
+            solution = super()._solve(qp, erm, start, monitor, tol)
+            steps += solution.n_iter
+            solution = replace(solution, n_iter=steps)
+            found = solution.certificate
+            if not solution.status.converged or found.relative_gap <= self.tol or found.gap <= negligible:
+                return solution
+            if self.solver_ not in choice.VIOLATION:
+                break
+            tol, start = TIGHTEN * tol, solution.beta
+        return replace(solution, status=Status.STALLED)
+
+    def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
+        """The checked rows that are there, and the problems on them."""
+        raise NotImplementedError
+
+    def _run(self, rows: Rows, problems: list[Problem]) -> None:
+        """Solve the problems; sets all that a fit leaves."""
+        raise NotImplementedError
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit to samples X (n, d) and targets y (n,).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), memory map, path of an .npy file, or a list \
+            of arrays with the same number of columns
+            What is not in memory is read in blocks and never loaded as a whole.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        self._run(*self._prepare(X, y, sample_weight))
+        return self
+
+    def path(self, X, y, Cs, sample_weight=None) -> LinearPath:
+        """Machines for several costs, each started from the one before; leaves this one as it is."""
+        Cs = np.asarray(Cs, np.float64)
+        if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
+            raise ValueError(f"Cs={Cs!r} was asked for; found no list of costs > 0; give numbers > 0")
+        machine = clone(self).set_params(C=float(Cs[0]), warm_start=True)
+        rows, problems = machine._prepare(X, y, sample_weight)
+        found: list[tuple] = []
+        for C in Cs.tolist():
+            if found:  # β grows with the boxes
+                machine._starts_ = [C / machine.C * beta for beta in machine._starts_]
+            machine.C = C
+            machine._run(rows, [replace(p, formulation=machine._costing(p.formulation)) for p in problems])
+            found.append((machine.coef_, machine.intercept_, machine.certificates_, machine.n_iter_))
+        coefs, intercepts, certificates, n_iter = zip(*found, strict=True)
+        flat = len(problems) == 1
+        return LinearPath(
+            Cs,
+            np.stack([c.ravel() if flat else c for c in coefs]),
+            np.stack([b[0] if flat else b for b in intercepts]),
+            list(certificates),
+            np.array(n_iter),
+        )
+
+    def _costing(self, formulation):
+        """A formulation with this machine's cost."""
+        if isinstance(formulation, SemiParametric):
+            return replace(formulation, machine=self._costing(formulation.machine))
+        return replace(formulation, C=float(self.C))
+
+    def _present(self, X, rows: Rows, present: np.ndarray):
+        """X and its rows without those of weight 0."""
+        if len(present) == rows.n:
+            return X, rows
+        X = rows.matrix(present) if isinstance(X, list) else X[present]
+        return X, Rows.of(X, self.n_jobs)
+
+    def _solve_rows(self, rows: Rows, problems: list[Problem]) -> list[Solved]:
+        solved = self._solve_all(lambda n_jobs: self._gram(Rows(rows.blocks, n_jobs)), problems)
+        self.n_iter_ = int(max(s.solution.n_iter for s in solved))
+        if self._parametric is not None:
+            self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
+        return solved
+
+    def _weights(self, rows: Rows, solved: list[Solved]) -> tuple[np.ndarray, np.ndarray]:
+        """w and b of each problem."""
+        held = [getattr(s.solution, "w", None) for s in solved]
+        if any(w is None for w in held):
+            W = rows.t_dot(np.column_stack([s.decision.coef for s in solved])).T
+        else:
+            W = np.vstack(held)
+        intercept = np.array([s.decision.intercept for s in solved])
+        if self.fit_intercept and not self._free_intercept:
+            scale = float(self.intercept_scaling)
+            sums = [s.decision.coef.sum() for s in solved]
+            intercept = scale * W[:, -1] if W.shape[1] > rows.d else scale**2 * np.array(sums)
+        return np.ascontiguousarray(W[:, : rows.d]), intercept
+
+    # -- parametric functions ---------------------------------------------------------------------------
+
+    def _functions_of(self, X) -> np.ndarray:
+        """φ a piece of X at a time where X is in pieces or on disk."""
+        if isinstance(X, np.ndarray) and on_disk(X):
+            step = max(1, PIECE_BYTES // (8 * X.shape[1]))
+            X = [X[a : a + step] for a in range(0, len(X), step)]
+        return np.vstack([self._parametric(x) for x in X]) if isinstance(X, list) else self._parametric(X)
+
+    # -- prediction -------------------------------------------------------------------------------------
+
+    def _decide(self, X) -> np.ndarray:
+        """f for each sample and problem."""
+        check_is_fitted(self)
+        X, rows = self._check_rows(X, reset=False)
+        coef = self.coef_.toarray() if sp.issparse(self.coef_) else np.atleast_2d(self.coef_)
+        return rows.dot(np.ascontiguousarray(coef.T, np.float64)) + self.intercept_ + self._functions_at(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearSVC(ClassifierMixin, LinearMachine):
+    """Linear support vector classification, one class against the rest, with a certificate of every fit.
+
+    Parameters are scikit-learn's with its meanings, but for these, and some more:
+
+    Parameters
+    ----------
+    penalty : {"l2"}, default="l2"
+    loss : {"hinge", "squared_hinge", "huber"}, default="squared_hinge"
+    dual : {"auto", True, False}, default="auto"
+        Has no influence: a certificate needs the primal and the dual, so that every solver finds both.
+    tol : float, default=1e-4
+        Relative gap between primal and dual at which to stop.
+    multi_class : {"ovr"}, default="ovr"
+    intercept_scaling : float, default=None
+        None: the intercept is not penalised. A number: as LIBLINEAR, the intercept is the weight of a constant
+        feature of that value, penalised as the others are.
+    max_iter : int, default=1000
+        Most iterations of the solver; -1 for no limit.
+    huber_delta : float, default=0.5
+        Half-width of the parabola of the Huber hinge.
+    solver, parametric, n_jobs, time_limit, callback, warm_start
+        As in :class:`SVC`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) for two classes, else (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    parametric_coef_ : ndarray of shape (1, k) or (n_classes, k)
+    certificate_, certificates_, history_, solver_, status_, fit_time_
+        As in :class:`SVC`; one certificate for each class against the rest.
+    classes_, n_features_in_, n_iter_
+        As in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        penalty="l2",
+        loss="squared_hinge",
+        *,
+        dual="auto",
+        tol=1e-4,
+        C=1.0,
+        multi_class="ovr",
+        fit_intercept=True,
+        intercept_scaling=None,
+        class_weight=None,
+        verbose=0,
+        random_state=None,
+        max_iter=1000,
+        huber_delta=0.5,
+        solver="auto",
+        parametric=None,
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+    ):
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.huber_delta = huber_delta
+        self.solver = solver
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _prepare(self, X, y, sample_weight):
+        check_choice(self, "penalty", ("l2",), "; for sparse weights use scikit-learn's LinearSVC")
+        check_choice(self, "multi_class", ("ovr",), ": one class against the rest")
+        X, rows, y, weight = self._check_input(X, y, sample_weight)
+        formulation = CSVC(float(self.C), self.loss, float(self.huber_delta), self._free_intercept)
+        check_classification_targets(y)
+        self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
+        X, rows = self._present(X, rows, present)
+        phi = self._fit_functions(X, y[present], weight[present])
+        formulation = self._with_functions(formulation, phi)
+        cost = weight[present] * self.class_weight_[labels]
+        every = np.arange(rows.n)
+        numbers = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return rows, [
+            Problem(formulation, every, np.where(labels == c, 1.0, -1.0), cost, str(self.classes_[c])) for c in numbers
+        ]
+
+    def _run(self, rows, problems):
+        self.coef_, self.intercept_ = self._weights(rows, self._solve_rows(rows, problems))
+
+    def decision_function(self, X):
+        """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k), each against the rest."""
+        decisions = self._decide(X)
+        return decisions[:, 0] if len(self.classes_) == 2 else decisions
+
+    def predict(self, X):
+        """The class of each sample."""
+        decisions = self.decision_function(X)
+        return self.classes_[decisions.argmax(axis=1) if decisions.ndim == 2 else (decisions > 0).astype(np.intp)]
+
+    def sparsify(self):
+        """Keep ``coef_`` as a sparse matrix."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self):
+        """Keep ``coef_`` as an array, as fit does."""
+        check_is_fitted(self)
+        if sp.issparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+
+class LinearSVR(RegressorMixin, LinearMachine):
+    """Linear support vector regression with a certificate of every fit.
+
+    Parameters and attributes are scikit-learn's, with the differences and additions of :class:`LinearSVC`; ``loss`` is
+    "epsilon_insensitive" or "squared_epsilon_insensitive", ``coef_`` has shape (n_features,) and
+    ``parametric_coef_`` (k,).
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon=0.0,
+        tol=1e-4,
+        C=1.0,
+        loss="epsilon_insensitive",
+        fit_intercept=True,
+        intercept_scaling=None,
+        dual="auto",
+        verbose=0,
+        random_state=None,
+        max_iter=1000,
+        solver="auto",
+        parametric=None,
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+    ):
+        self.epsilon = epsilon
+        self.tol = tol
+        self.C = C
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.dual = dual
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.solver = solver
+        self.parametric = parametric
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _prepare(self, X, y, sample_weight):
+        X, rows, y, weight = self._check_input(X, y, sample_weight)
+        formulation = EpsilonSVR(float(self.C), float(self.epsilon), self.loss, self._free_intercept)
+        present = np.flatnonzero(weight)
+        X, rows = self._present(X, rows, present)
+        y, weight = np.asarray(y[present], np.float64), weight[present]
+        formulation = self._with_functions(formulation, self._fit_functions(X, y, weight))
+        return rows, [Problem(formulation, np.arange(rows.n), y, weight)]
+
+    def _run(self, rows, problems):
+        coef, self.intercept_ = self._weights(rows, self._solve_rows(rows, problems))
+        self.coef_ = coef[0]
+        if self._parametric is not None:
+            self.parametric_coef_ = self.parametric_coef_[0]
+
+    def predict(self, X):
+        """The value of the regression function at each sample."""
+        return self._decide(X)[:, 0]
