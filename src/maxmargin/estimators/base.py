@@ -131,6 +131,8 @@ class Machine(BaseEstimator):
     def _fit_functions(self, X, y, weight: np.ndarray) -> np.ndarray | None:
         """φ at the samples (n, k), or None for a machine without parametric functions."""
         self._parametric = None
+        if hasattr(self, "parametric_coef_"):  # of an earlier fit
+            del self.parametric_coef_
         if getattr(self, "parametric", None) is None:
             return None
         self._parametric = Parametric.fit(self.parametric, X, y, weight)

@@ -123,10 +123,12 @@ class Parametric:
         if isinstance(self.given, (list, tuple)):
             own = [_name(f) for f in self.given]
             return [f"function {j} ({name})" if name else f"function {j}" for j, name in enumerate(own)]
-        if _is_transformer(self.given) and hasattr(self.given, "get_feature_names_out"):
+        try:
             names = [str(name) for name in self.given.get_feature_names_out()]
-            if len(names) == k:
-                return names
+        except (AttributeError, ValueError):  # a function, or a transformer without names
+            names = []
+        if len(names) == k:
+            return names
         return [f"column {j}" for j in range(k)]
 
     def check_independent(self, phi: np.ndarray, intercept: bool, label: str = "") -> None:
