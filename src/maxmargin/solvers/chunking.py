@@ -13,7 +13,7 @@ does not. Where constraints ask for coefficients (ν machines), W starts with en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -50,7 +50,7 @@ class Chunking:
         gram = as_gram(qp.H)
         groups = Groups.of(qp)
         inner = Decomposition(
-            tol=INNER_SHARE * self.tol, max_iter=self.max_iter, shrinking=self.shrinking, cache_size=self.cache_size,
+            tol=INNER_SHARE * self.tol, shrinking=self.shrinking, cache_size=self.cache_size,
             growing=False, merging=False,
         )  # fmt: skip
         beta = feasible(groups, np.zeros(qp.n) if start is None else start, qp.lower, qp.upper, groups.sums)
@@ -59,15 +59,15 @@ class Chunking:
         while True:
             W = np.flatnonzero(chosen)
             part = QP(gram.take(W), qp.p[W], qp.lower[W], qp.upper[W], qp.A[:, W], qp.b, qp.eps[W])
-            solution = inner.solve(part, beta[W], monitor)
+            left = self.max_iter - n_iter if self.max_iter > 0 else -1
+            solution = replace(inner, max_iter=left).solve(part, beta[W], monitor)
             n_iter += solution.n_iter
             beta[W] = solution.beta
             H_beta = qp.times(beta)
             added = _violators(qp, groups, beta, H_beta, self.tol, chosen, self.chunk)
-            if not len(added) or not solution.status.converged:
-                status = (
-                    solution.status if len(added) else _verdict(qp, groups, beta, H_beta, self.tol, solution.status)
-                )
+            status = Status.MAX_ITERATIONS if 0 < self.max_iter <= n_iter else solution.status
+            if not len(added) or not status.converged:
+                status = status if len(added) else _verdict(qp, groups, beta, H_beta, self.tol, solution.status)
                 return close(
                     qp, beta, groups.multipliers(qp, beta, H_beta), H_beta, status, n_iter, monitor, gram.evals
                 )

@@ -17,8 +17,9 @@ feasible: one group for C-SVC, SVR and one-class, two for the ν machines, none 
 multipliers follow from the level of each group, half way between its m and M: no averaging over free
 support vectors, no special case when there are none.
 
-Growing. The problem is first solved on a sample, then on twice as many points, ... (PRIMAL's doubling), so
-that rows of points that turn out not to matter are never computed at full length.
+Growing. The problem is first solved on a sample, then on twice as many points, ... (PRIMAL's doubling). A sample has
+wider boxes, so that its decision function is that of the whole, and tells where each new variable belongs: rows
+are then needed only of those that it tells wrongly.
 
 | papers                          | here                                   |
 | ------------------------------- | -------------------------------------- |
@@ -41,7 +42,7 @@ from ..problem import QP
 from ..solution import Solution, Status
 from .base import close
 from .finish import newton_finish
-from .groups import BIG, Groups, feasible, offsets
+from .groups import BIG, Groups, feasible, midway, offsets
 from .merging import MERGE_FROM, merge_duplicates
 from .pairs import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
 
@@ -123,7 +124,7 @@ class _Part:
         self.index = index
         self.grouped = run.groups.count > 0
         self.beta, self.v, self.p = run.beta[index], run.v[index], qp.p[index]
-        self.lower, self.upper, self.eps = qp.lower[index], qp.upper[index], qp.eps[index]
+        self.lower, self.upper, self.eps = run.lower[index], run.upper[index], qp.eps[index]
         self.diag = run.diag[index]
         self.rise, self.fall = offsets(self.beta, self.lower, self.upper, self.eps)
         self.edges = np.searchsorted(run.groups.label[index], np.arange(max(1, run.groups.count) + 1))
@@ -174,6 +175,8 @@ class _Run:
         if qp.n <= MATRIX_UP_TO:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
         self.diag = self.gram.diag()
+        self.lower, self.upper = qp.lower, qp.upper  # wider while we work on a sample
+        self.level = np.zeros(groups.count)
         self.beta = np.zeros(qp.n)
         self.v = np.full(qp.n, np.nan)  # −(Hβ + p) where it is known
         self.steps = 0
@@ -188,13 +191,15 @@ class _Run:
         tol = self.options.tol
         if start is not None:
             self.beta = np.asarray(start, np.float64)
-        for index, share in self._samples(start is not None):
-            self._enter(index, share)
+        share = 0.0
+        for index, wanted in self._samples(start is not None):
+            self._enter(index, wanted, share)
+            share = wanted
             status = self._solve_on(index, MARGIN * tol if share == 1.0 else max(tol, GROW_TOL))
             if not status.converged:
                 break
         if share < 1.0:
-            self.beta = feasible(self.groups, self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
+            self._enter(np.arange(self.qp.n), 1.0, share)
         for _ in range(REFINEMENTS):
             near = share == 1.0 and status in (Status.CONVERGED, Status.STALLED)
             if near and self.options.newton:
@@ -230,17 +235,35 @@ class _Run:
             index = np.sort(mixed[:size])
             yield index[np.argsort(self.groups.label[index], kind="stable")], size / n
 
-    def _enter(self, index: np.ndarray, share: float) -> None:
-        """Make v known and β feasible on ``index``; what a sum still lacks goes where v says it belongs."""
-        new = index[np.isnan(self.v[index])]
-        self.v[new] = -self.qp.p[new] - self._product(self.beta, new)
-        before = self.beta
-        lower, upper = np.zeros(self.qp.n), np.zeros(self.qp.n)
-        lower[index], upper[index] = self.qp.lower[index], self.qp.upper[index]
-        # A sample's share of a sum is its share of the group's room, so that it is feasible whenever the whole is.
-        sums = self.groups.sums if share == 1.0 else _sums_of_sample(self.groups, self.qp, lower, upper)
-        self.beta = feasible(self.groups, before, lower, upper, sums, self.v)
-        self.v[index] -= self._product(self.beta - before, index)
+    def _enter(self, index: np.ndarray, share: float, before: float) -> None:
+        """Make v known and β feasible on ``index``, a sample that grows from a share ``before`` of all variables.
+
+        Where most coefficients are at a bound, those known shrink with their boxes when the sample grows, and a new
+        one starts where the decision function so far sends it. What a sum still lacks goes where v says it belongs.
+        """
+        qp = self.qp
+        inside = np.zeros(qp.n, bool)
+        inside[index] = True
+        new = np.flatnonzero(inside & np.isnan(self.v))
+        self.v[new] = -qp.p[new] - self._product(self.beta, new)
+        at_bound = (self.beta != 0) & ((self.beta == self.lower) | (self.beta == self.upper))
+        known = start = self.beta
+        v = self.v
+        self.lower, self.upper = np.where(inside, qp.lower / share, 0.0), np.where(inside, qp.upper / share, 0.0)
+        if before > 0.0 and 2 * at_bound.sum() > np.count_nonzero(known):
+            known = known * (before / share)
+            self.v = (before / share) * (v + qp.p) - qp.p
+            start = known.copy()
+            start[new] = self._sent_to(new, v)
+        sums = self.groups.sums if share == 1.0 else _sums_of_sample(self.groups, self.lower, self.upper)
+        self.beta = feasible(self.groups, start, self.lower, self.upper, sums, v)
+        self.v[index] -= self._product(self.beta - known, index)
+
+    def _sent_to(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Where a decision function sends these variables: to a bound, or to 0 if ε or the box leaves them there."""
+        slope = v[index] - (self.level[self.groups.label[index]] if self.groups.count else 0.0)
+        eps, low, high = self.qp.eps[index], self.lower[index], self.upper[index]
+        return np.where(slope > eps, high, np.where(slope < -eps, low, np.clip(0.0, low, high)))
 
     def _product(self, beta: np.ndarray, at: np.ndarray) -> np.ndarray:
         used = np.flatnonzero(beta)
@@ -258,13 +281,13 @@ class _Run:
                 self.cache.restrict(np.flatnonzero(~stuck))
                 part = _Part(self, part.index[~stuck])
                 continue
-            if not left_out:
-                return status
             for gone, then in left_out:
                 self.v[gone] -= self._product(self.beta - then, gone)
-            left_out.clear()
-            if not status.converged or _Part(self, index).violation() < tol:
+            m, M = _Part(self, index).levels()
+            self.level = midway(m, M)
+            if not left_out or not status.converged or float((m - M).max()) < tol:
                 return status
+            left_out.clear()
             part = self._open(index)
 
     def _open(self, index: np.ndarray) -> _Part:
@@ -404,15 +427,7 @@ class _Progress:
         return self.waited >= STALL_LOOKS
 
 
-def _sums_of_sample(groups: Groups, qp: QP, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    def room(box: np.ndarray) -> np.ndarray:
-        return np.bincount(groups.label, box, groups.count)[: groups.count]
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        up, down = room(upper) / room(qp.upper), room(lower) / room(qp.lower)
-    share = np.where(groups.sums > 0, up, down)
-    members = np.bincount(groups.label, upper != lower, groups.count) / np.bincount(
-        groups.label, minlength=groups.count
-    )
-    share = np.where(np.isfinite(share), share, members[: groups.count])  # an infinite box holds any sum
-    return np.where(groups.sums == 0, 0.0, groups.sums * share)
+def _sums_of_sample(groups: Groups, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """What each group adds up to, or as near to it as the boxes of a sample allow."""
+    least, most = (np.bincount(groups.label, box, groups.count)[: groups.count] for box in (lower, upper))
+    return np.clip(groups.sums, least, most)

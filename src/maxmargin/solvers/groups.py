@@ -13,7 +13,7 @@ import numpy as np
 
 from ..problem import QP
 
-__all__ = ["BIG", "Groups", "feasible", "offsets"]
+__all__ = ["BIG", "Groups", "feasible", "midway", "offsets"]
 
 BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
 
@@ -52,24 +52,50 @@ class Groups:
     def count(self) -> int:
         return len(self.sums)
 
+    def basis(self, F: np.ndarray) -> np.ndarray:
+        """Orthonormal columns that span what the constraints forbid to the variables F."""
+        E = (self.label[F][:, None] == np.arange(self.count)).astype(float)
+        E = E[:, E.any(axis=0)]
+        return E / np.sqrt(E.sum(axis=0))  # groups do not overlap
+
+    def held(self, beta: np.ndarray, slack: float) -> bool:
+        """Whether β holds the constraints."""
+        sums = np.bincount(self.label, beta, max(1, self.count))[: self.count]
+        return bool((np.abs(sums - self.sums) <= slack * max(1.0, float(np.abs(beta).sum()))).all())
+
+    def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
+        """In each group the worst variable that wants up and the worst that wants down: (number, direction)."""
+        rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
+        up, down = v + rise, v + fall
+        out = []
+        for g in range(max(1, self.count)):
+            inside = np.flatnonzero(self.label == g) if self.count else np.arange(len(beta))
+            if not len(inside):
+                continue
+            high, low = inside[up[inside].argmax()], inside[down[inside].argmin()]
+            above, below = (up[high] - down[low], up[high] - down[low]) if self.count else (up[high], -down[low])
+            out += [(int(i), sign) for i, excess, sign in ((high, above, 1.0), (low, below, -1.0)) if excess > slack]
+        return out
+
     def multipliers(self, qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
-        """η from the levels of the groups: half way between m and M, or as near to one of them as there is."""
+        """η from the levels of the groups."""
         if self.count == 0:
             return np.zeros(0)
         v = -(H_beta + qp.p)
         rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
-        levels = np.zeros(self.count)
-        for g in range(self.count):
-            inside = self.label == g
-            m = (v + rise)[inside].max(initial=-BIG)
-            M = (v + fall)[inside].min(initial=BIG)
-            if m > -BIG / 2 and M < BIG / 2:
-                levels[g] = 0.5 * (m + M)
-            elif m > -BIG / 2 or M < BIG / 2:
-                levels[g] = m if m > -BIG / 2 else M
+        groups = [self.label == g for g in range(self.count)]
+        m = np.array([(v + rise)[inside].max(initial=-BIG) for inside in groups])
+        M = np.array([(v + fall)[inside].min(initial=BIG) for inside in groups])
+        levels = midway(m, M)
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
         return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]
+
+
+def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:
+    """The level of each group: half way between m and M, or the one of them that there is."""
+    no_m, no_M = m < -BIG / 2, M > BIG / 2
+    return np.where(no_m & no_M, 0.0, np.where(no_m, M, np.where(no_M, m, 0.5 * (m + M))))
 
 
 def offsets(beta, lower, upper, eps) -> tuple[np.ndarray, np.ndarray]:
