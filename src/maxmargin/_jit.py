@@ -165,7 +165,7 @@ def _fast_exp32(x):
 
 
 def _fast_exp64(x):
-    # The Taylor polynomial of degree 12 on |r| <= ln(2)/2 leaves 2e-16; ln 2 split so that k * high is exact.
+    # The Taylor polynomial of degree 13 on |r| <= ln(2)/2 leaves 4e-18; ln 2 split so that k * high is exact.
     # Terms in pairs (Estrin): Horner's one long chain of multiply-adds would take twice as long.
     x = min(max(x, -708.0), 709.0)
     t = x * _LOG2E + _SHIFT64
@@ -177,7 +177,8 @@ def _fast_exp64(x):
     low = (r * (1.0 / 6.0) + 0.5) * r2 + r
     middle = (r * (1.0 / 5040.0) + 1.0 / 720.0) * r2 + (r * (1.0 / 120.0) + 1.0 / 24.0)
     high = (r * (1.0 / 39916800.0) + 1.0 / 3628800.0) * r2 + (r * (1.0 / 362880.0) + 1.0 / 40320.0)
-    p = ((r4 * (1.0 / 479001600.0) + high) * r4 + middle) * r4 + low
+    top = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0
+    p = ((top * r4 + high) * r4 + middle) * r4 + low
     scale = _pow2_of_shifted(t)
     return p * scale + scale
 

@@ -337,7 +337,7 @@ def test_exponential_of_the_leaves_is_accurate_to_two_units():
     for dtype, least in ((np.float32, -87.0), (np.float64, -708.0)):
         x = np.linspace(least, 0.0, 20_001).astype(dtype)
         block, nothing = x[None, :].copy(), np.zeros(len(x), dtype)
-        transform(block, RBF, 0.5, 0.0, 0.0, nothing[:1], nothing)
+        transform(block, 0, block.shape[1], RBF, 0.5, 0.0, 0.0, nothing[:1], nothing)
         true = np.exp(x.astype(np.longdouble))
         assert (np.abs(block[0] - true) / np.spacing(true.astype(dtype))).max() <= 2.0
 

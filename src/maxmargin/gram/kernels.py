@@ -104,13 +104,16 @@ def _finish(a, code, gamma, coef0, degree, norm, norms):
 
 
 @jit
-def transform(block, code, gamma, coef0, degree, norms_left, norms):
-    """Turn inner products block[i, j] into kernel values in place."""
+def transform(block, start, stop, code, gamma, coef0, degree, norms_left, norms):
+    """Turn inner products block[i, j], columns start to stop, into kernel values in place.
+
+    A range and not a view of the columns: the compiler knows only of whole rows that their entries are neighbours.
+    """
     g = block.dtype.type(gamma)
     c = block.dtype.type(coef0)
     d = block.dtype.type(degree)
     for i in range(block.shape[0]):
-        _finish(block[i], code, g, c, d, norms_left[i], norms)
+        _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
 
 
 @inline

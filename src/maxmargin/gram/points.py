@@ -136,7 +136,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         out = np.empty((left.n, right.n), right.dtype)
     if slots is None:
         slots = np.arange(left.n)
-    spec = (kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree))
+    spec = _spec(kernel)
     if right.sparse:
         work = left.n * int(right.data[0][-1] - right.data[0][0])
         th.spread(
@@ -157,9 +157,13 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         for a in range(start, stop, tile):
             b = min(stop, a + tile)
             columns = np.asarray(right.data[a:b], right.dtype).T
-            block = np.matmul(left.data, columns, out=target[:, a:b]) if contiguous else left.data @ columns
+            if contiguous:
+                np.matmul(left.data, columns, out=target[:, a:b])
+                block, first, norms = target, a, right.near_norms
+            else:
+                block, first, norms = left.data @ columns, 0, right.near_norms[a:b]
             if kernel.code != LINEAR:
-                transform(block, *spec, left.near_norms, right.near_norms[a:b])
+                transform(block, first, first + b - a, *spec, left.near_norms, norms)
             if not contiguous:
                 out[slots, a:b] = block
 
@@ -179,18 +183,32 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     if left.n == 0 or right.n == 0:
         return out
     if right.sparse:
-        spec = (kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree))
         for a in range(0, right.n, SPARSE_BLOCK):
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
-            _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
+            _weigh_sparse(_spec(kernel), left, coef, part, out[a : a + part.n], threads)
         return out
-    step = max(64, min(right.n, (32 * TILE_BYTES) // max(1, left.n * left.dtype.itemsize)))
-    buffer = np.empty((step, left.n), left.dtype)
-    for a in range(0, right.n, step):
-        part = right.take(slice(a, min(right.n, a + step))).astype(left.dtype)
-        block = cross(kernel, part, left, out=buffer[: part.n], threads=threads)
-        out[a : a + part.n] = block @ coef
+    columns = left.data.T
+    step = max(8, TILE_BYTES // (left.n * left.dtype.itemsize))
+
+    def fill(start: int, stop: int) -> None:
+        """Product, kernel and sum a tile at a time, while it is near."""
+        tile = np.empty((step, left.n), left.dtype)
+        for a in range(start, stop, step):
+            part = right.take(slice(a, min(stop, a + step))).astype(left.dtype)
+            block = np.matmul(part.data, columns, out=tile[: part.n])
+            if kernel.code != LINEAR:
+                transform(block, 0, left.n, *_spec(kernel), part.near_norms, left.near_norms)
+            np.matmul(block.astype(np.float64, copy=False), coef, out=out[a : a + part.n])
+
+    work = left.n * right.n * (right.d + 16)
+    with th.blas_limit(1):
+        th.spread(fill, right.n, threads if work > SMALL_WORK else 1, grain=2 * step)
     return out
+
+
+def _spec(kernel: Kernel) -> tuple[int, float, float, float]:
+    """A kernel as leaves take it."""
+    return kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree)
 
 
 def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:
