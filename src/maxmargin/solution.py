@@ -61,6 +61,7 @@ class History:
 
     columns = ("seconds", "iteration", "objective", "violation", "active", "kernel_evals", "hit_rate")
     rows: list[tuple] = field(default_factory=list)
+    trace: dict[str, np.ndarray] = field(default_factory=dict)  # what a solver was asked to record in more detail
 
     def column(self, name: str) -> np.ndarray:
         """One quantity over time."""

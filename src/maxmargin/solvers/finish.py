@@ -4,7 +4,7 @@ Given v = −(Hβ + p) computed exactly, the free variables F should all have v 
 group. Newton's step solves
 
     [ H_FF  E ] [ δ ]   [ v_F + offset_F ]
-    [ Eᵀ    0 ] [ r ] = [       0        ]         E: membership in the groups
+    [ Eᵀ    0 ] [ r ] = [       0        ]         E: what the constraints forbid (membership in a group)
 
 and goes as far as the box (and, with ε, the sign) allows. A variable that blocks the way is fixed, a fixed one
 that wants to move is set free, until nothing moves: an active set method that starts one step from its end.
@@ -17,7 +17,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from ..gram import Gram
-from .groups import Groups, offsets
+from .equality import Equality
+from .groups import Groups
 
 __all__ = ["newton_finish"]
 
@@ -31,7 +32,9 @@ FAR = 1e12  # further than any box that a problem without curvature can have
 FEASIBLE = 1e-9  # relative error of a group's sum that a step may leave
 
 
-def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarray, most: int) -> np.ndarray | None:
+def newton_finish(
+    gram: Gram, qp, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
+) -> np.ndarray | None:
     """A better β, or None if there are more than ``most`` free variables or nothing was gained."""
     beta, v = beta.copy(), v.copy()
     free = (beta > qp.lower) & (beta < qp.upper) & ((qp.eps == 0) | (beta != 0))
@@ -48,7 +51,7 @@ def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarra
             if not np.array_equal(F, known):
                 known, block = F, gram.block(F)
             target = v[F] - qp.eps[F] * direction[F]
-            delta = _newton_step(block, target, groups.label[F], groups.count)
+            delta = _newton_step(block, target, groups.basis(F))
             wrong = (direction[F] * delta < 0) & (beta[F] == 0) & (qp.eps[F] > 0)
             wrong |= ((beta[F] <= qp.lower[F]) & (delta < 0)) | ((beta[F] >= qp.upper[F]) & (delta > 0))
             if wrong.any():  # set free, but the joint step would push them out: they stay
@@ -65,14 +68,13 @@ def newton_finish(gram: Gram, qp, groups: Groups, beta: np.ndarray, v: np.ndarra
             v -= gram.combine(F, change)
             if blocked is not None:
                 continue
-        loose = _wants_to_move(qp, groups, beta, v, free, direction, scale)
-        if not len(loose):
+        loose = [(i, sign) for i, sign in groups.wanting(qp, beta, v, scale) if not free[i]]
+        if not loose:
             break
-        free[loose] = True
-    sums = np.bincount(groups.label, beta, max(1, groups.count))[: groups.count]
-    feasible = np.abs(sums - groups.sums) <= FEASIBLE * max(1.0, float(np.abs(beta).sum()))
+        for i, sign in loose:
+            free[i], direction[i] = True, sign
     better = _objective(qp, beta, v) <= start + EXACT * max(1.0, abs(start))
-    return _without_dust(qp, beta) if feasible.all() and better else None
+    return _without_dust(qp, beta) if groups.held(beta, FEASIBLE) and better else None
 
 
 def _without_dust(qp, beta: np.ndarray) -> np.ndarray:
@@ -88,11 +90,8 @@ def _objective(qp, beta, v) -> float:
     return float(0.5 * beta @ (qp.p - v) + qp.eps @ np.abs(beta))
 
 
-def _newton_step(H: np.ndarray, target: np.ndarray, label: np.ndarray, groups: int) -> np.ndarray:
+def _newton_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray:
     """δ of the system above; where H has no curvature, as far along the descent as any box is wide."""
-    E = (label[:, None] == np.arange(groups)).astype(float)
-    E = E[:, E.any(axis=0)]
-    E /= np.sqrt(E.sum(axis=0))  # orthonormal: groups do not overlap
     try:
         factor = cho_factor(H, lower=True, check_finite=False)
         diagonal = np.abs(factor[0].diagonal())
@@ -137,21 +136,3 @@ def _longest_step(qp, beta, direction, F, delta) -> tuple[float, tuple[int, floa
         share = np.where(delta != 0, (end - beta) / delta, np.inf)
     k = int(share.argmin())
     return (float(max(share[k], 0.0)), (k, float(end[k]))) if share[k] < 1.0 else (1.0, None)
-
-
-def _wants_to_move(qp, groups: Groups, beta, v, free, direction, tolerance: float) -> np.ndarray:
-    """Fixed variables that violate the conditions: the worst that wants up and that wants down in each group."""
-    rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
-    up, down = v + rise, v + fall
-    out = []
-    for g in range(max(1, groups.count)):
-        inside = np.flatnonzero(groups.label == g) if groups.count else np.arange(len(beta))
-        if not len(inside):
-            continue
-        high, low = inside[up[inside].argmax()], inside[down[inside].argmin()]
-        above, below = (up[high] - down[low], up[high] - down[low]) if groups.count else (up[high], -down[low])
-        for i, excess, sign in ((high, above, 1.0), (low, below, -1.0)):
-            if excess > tolerance and not free[i]:
-                direction[i] = sign
-                out.append(i)
-    return np.unique(np.array(out, np.int64))

@@ -1,0 +1,196 @@
+"""Equality constraints of any kind and number: the nearest feasible point, and the multipliers that violate least.
+
+Both are a search over k numbers λ only, for which a sum of clipped lines vanishes:
+
+    nearest point      β(λ) = clip(β − Qᵀλ, lower, upper)          Q β(λ) = c
+    multipliers        u_i(λ) = t_i − clip(t_i, m_i, M_i),  t = Qᵀλ   Q u(λ) = 0
+
+The first is the dual of min ‖β' − β‖² over the box and the constraints. In the second, m_i and M_i are the bounds
+that the optimality conditions set to t_i, so that |u_i| is the violation of variable i and λ minimises Σ u_i². Each
+is the derivative of a convex, piecewise quadratic function of λ, which Newton steps minimise.
+
+Rows of A enter orthonormal, as Q = TA with QQᵀ = nI. Rows that depend on others are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..problem import QP
+from .groups import BIG, offsets
+
+__all__ = ["Equality"]
+
+DEPENDENT = 1e-10  # singular value, relative to the largest, of a row that says nothing new
+CONTRADICTION = 1e-8  # relative residual of the constraints by which they cannot all hold
+ROUNDS = 100
+DAMPING = 1e-12  # of the trace: keeps a step finite where no variable reacts
+SLOPE = 1e-4  # Armijo: share of the predicted decrease that a step must bring
+EXACT = 1e-14  # residual, relative to Σ|Q||β|, that is rounding
+HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding
+DUST = 1e-13  # relative distance to a bound that is rounding
+RANK = 1e-10  # singular value, relative to the largest, below which constraints on a subset count as dependent
+
+
+@dataclass(frozen=True)
+class Equality:
+    """Aβ = b as Qβ = c, with orthonormal rows."""
+
+    Q: np.ndarray  # (rank, n)
+    c: np.ndarray
+    T: np.ndarray  # Q = T A; multipliers of Aβ = b are Tᵀλ
+
+    @classmethod
+    def of(cls, qp: QP, orthogonal: bool = True) -> Equality:
+        A, b, n = qp.A, qp.b, qp.n
+        if len(A) == 0:
+            return cls(A, b, np.zeros((0, 0)))
+        if len(A) == 1 or not orthogonal:
+            size = np.sqrt(np.einsum("ij,ij->i", A, A) / n)
+            T = np.diag(1.0 / np.where(size > 0, size, 1.0))
+        else:
+            U, S, _ = np.linalg.svd(A, full_matrices=False)
+            known = S > DEPENDENT * max(S[0], np.finfo(float).tiny)
+            T = np.sqrt(n) * (U[:, known] / S[known]).T
+            left = b - U[:, known] @ (U[:, known].T @ b)
+            if np.abs(left).max() > CONTRADICTION * max(1.0, np.abs(b).max()):
+                raise ValueError(
+                    "a QP was asked for; found equality constraints that contradict each other; check A and b"
+                )
+        return cls(np.ascontiguousarray(T @ A), T @ b, T)
+
+    @property
+    def count(self) -> int:
+        return len(self.c)
+
+    def residual(self, beta: np.ndarray) -> np.ndarray:
+        """Qβ − c."""
+        return self.Q @ beta - self.c
+
+    def take(self, index: np.ndarray, share: float = 1.0) -> Equality:
+        """The constraints on some variables, which carry this share of the right-hand side."""
+        return Equality(np.ascontiguousarray(self.Q[:, index]), share * self.c, self.T)
+
+    def feasible(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> np.ndarray:
+        """A point of the box near β that holds the constraints; what is at a bound, or at 0 with ε, stays if it can."""
+        start = np.clip(beta, lower, upper)
+        if self.count == 0 or self.held(start, HELD):
+            return start
+        kinked = eps > 0.0
+        free = (start > lower) & (start < upper) & ~(kinked & (start == 0.0))
+        low = np.where(free, np.where(kinked & (start > 0.0), np.maximum(lower, 0.0), lower), start)
+        high = np.where(free, np.where(kinked & (start < 0.0), np.minimum(upper, 0.0), upper), start)
+        near, _ = self._nearest(start, low, high)
+        if self.held(near, HELD):
+            return near
+        near, steps = self._nearest(start, lower, upper)
+        lack = self.residual(near)
+        if not self.held(near, CONTRADICTION) and (
+            self._impossible(lack, lower, upper) or self._impossible(steps, lower, upper)
+        ):
+            raise ValueError(
+                f"a feasible QP was asked for; found that no point of the box holds its {self.count} equality "
+                f"constraints, the nearest misses them by {np.abs(lack).max():.2g}; widen the box (a larger C, a "
+                "smaller nu) or drop a constraint"
+            )
+        return near
+
+    def _nearest(self, start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The point of the box nearest to start that holds the constraints, as far as one does; and λ."""
+        steps, _ = _balance(self.Q, start, lower, upper, self.c)
+        near = np.clip(start - self.Q.T @ steps, lower, upper)
+        for _ in range(3):  # what rounding left goes to the variables that can take it
+            dust = DUST * np.maximum(1.0, np.abs(near))
+            near = np.where(near - lower < dust, lower, np.where(upper - near < dust, upper, near))
+            inside = np.flatnonzero((near > lower) & (near < upper))
+            if not len(inside):
+                break
+            correction = np.linalg.lstsq(self.Q[:, inside], self.residual(near), rcond=RANK)[0]
+            near[inside] = np.clip(near[inside] - correction, lower[inside], upper[inside])
+        return near, steps
+
+    def _impossible(self, direction: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
+        """Whether directionᵀ(Qβ − c) > 0 for all β in the box, which proves that no β holds the constraints."""
+        slope = self.Q.T @ direction
+        corner = np.where(slope > 0, lower, upper)
+        terms = np.where(slope == 0.0, 0.0, slope * np.where(slope == 0.0, 0.0, corner))
+        return bool(terms.sum() - self.c @ direction > CONTRADICTION * np.abs(direction).max())
+
+    def multipliers(self, qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
+        """λ of the smallest sum of squared violations; Tᵀλ are multipliers of Aβ = b."""
+        if self.count == 0:
+            return np.zeros(0)
+        m, M = self._range(qp, beta, -(H_beta + qp.p))
+        return _balance(self.Q, np.zeros(qp.n), m, M, np.zeros(self.count), outside=True)[0]
+
+    @staticmethod
+    def _range(qp: QP, beta: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
+        up, down = v + rise, v + fall
+        return np.where(up < -BIG / 2, -np.inf, up), np.where(down > BIG / 2, np.inf, down)
+
+    # -- what newton_finish asks of constraints ----------------------------------------------------------
+
+    def basis(self, F: np.ndarray) -> np.ndarray:
+        """Orthonormal columns that span what the constraints forbid to the variables F."""
+        if self.count == 0:
+            return np.zeros((len(F), 0))
+        U, S, _ = np.linalg.svd(self.Q[:, F].T, full_matrices=False)
+        return U[:, S > RANK * max(S[0], np.finfo(float).tiny)]
+
+    def held(self, beta: np.ndarray, slack: float) -> bool:
+        """Whether β holds the constraints."""
+        return bool(np.abs(self.residual(beta)).max(initial=0.0) <= slack * max(1.0, float(np.abs(beta).sum())))
+
+    def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
+        """The worst variable that wants to grow and the worst that wants to shrink: (number, direction)."""
+        m, M = self._range(qp, beta, v)
+        level = self.Q.T @ self.multipliers(qp, beta, -v - qp.p)
+        up, down = m - level, level - M
+        pairs = ((int(up.argmax()), 1.0, up.max()), (int(down.argmax()), -1.0, down.max()))
+        return [(i, sign) for i, sign, excess in pairs if excess > slack]
+
+
+def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, bool]:
+    """λ with Q φ(x − Qᵀλ) = c, where φ clips (or, ``outside``, gives what clipping takes away); whether it was found.
+
+    For ``outside`` the sign of λ is that of t = Qᵀλ above.
+    """
+    k = len(Q)
+    sign = -1.0 if outside else 1.0
+    lam = np.zeros(k)
+    size = np.abs(Q) @ np.abs(np.clip(x, low, high) if not outside else np.where(np.isfinite(low), low, 0.0))
+    size = max(1.0, float(size.max()), float(np.abs(c).max(initial=0.0)))
+
+    def look(lam):
+        z = x - sign * (Q.T @ lam)
+        inside = np.clip(z, low, high)
+        out = z - inside
+        if outside:
+            return 0.5 * float(out @ out), Q @ out, out != 0.0
+        # The antiderivative of a clipped line, and the slope of −(that) − cᵀλ
+        value = float(inside @ (0.5 * inside + out)) + float(c @ lam)
+        return value, c - Q @ inside, (z >= low) & (z <= high)  # what lies on a bound may come off it
+
+    value, slope, moving = look(lam)
+    for _ in range(ROUNDS):
+        if np.abs(slope).max() <= EXACT * size:
+            return lam, True
+        part = Q[:, moving]
+        H = part @ part.T
+        H[np.diag_indices(k)] += DAMPING * Q.shape[1]
+        step = -np.linalg.solve(H, slope)
+        predicted = float(slope @ step)
+        length = 1.0
+        while True:
+            new = look(lam + length * step)
+            if new[0] <= value + SLOPE * length * predicted or length < 1e-10:
+                break
+            length *= 0.5
+        if length < 1e-10:
+            return lam, False
+        lam = lam + length * step
+        value, slope, moving = new
+    return lam, False
