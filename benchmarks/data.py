@@ -4,6 +4,8 @@
     X, y = load("a9a:csr")      the same in compressed rows
     X, y = load("a9a/8")        an eighth of it: the first n // 8 rows of one fixed shuffled order
 
+    X, y = load("separable-5000")   made, not read: PDCO §4; also "noise-5000" and "covtype+-1000000"
+
 Halves are nested: the rows of "a9a/8" are among those of "a9a/4", and "a9a/1" is all of them, shuffled.
 Both suffixes go with every name.
 """
@@ -21,7 +23,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_svmlight_file
 
-__all__ = ["DATASETS", "load"]
+__all__ = ["DATASETS", "MADE", "load"]
 
 SHUFFLE_SEED = 0  # of the order behind nested halves: change it and old results lose their meaning
 
@@ -30,9 +32,17 @@ def load(name: str):
     """The points and targets of a data set: X (dense float64, or CSR where the name asks for it), y."""
     rest, _, layout = name.partition(":")
     base, _, part = rest.partition("/")
-    if base not in DATASETS or layout not in ("", "csr") or not (part == "" or part.isdigit() and int(part)):
-        raise KeyError(f"{name!r} was asked for, which is no data set; there are {', '.join(DATASETS)} (/k, :csr)")
-    X, y = DATASETS[base]()
+    made, _, size = base.rpartition("-")
+    if made in MADE and size.isdigit() and int(size):
+        dataset = partial(MADE[made], int(size))
+    elif base in DATASETS:
+        dataset = DATASETS[base]
+    else:
+        dataset = None
+    if dataset is None or layout not in ("", "csr") or not (part == "" or part.isdigit() and int(part)):
+        known = ", ".join([*DATASETS, *(f"{name}-ROWS" for name in MADE)])
+        raise KeyError(f"{name!r} was asked for, which is no data set; there are {known} (/k, :csr)")
+    X, y = dataset()
     if part:
         chosen = np.random.default_rng(SHUFFLE_SEED).permutation(len(y))[: len(y) // int(part)]
         X, y = X[chosen], y[chosen]
@@ -87,6 +97,77 @@ def mnist(part: str, rows: int):
     return np.frombuffer(pixels, np.uint8).reshape(rows, 784) / 255, np.frombuffer(digits, np.uint8).astype(int)
 
 
+def mnist_low():
+    """The digits 0–4 (+1) against 5–9 (−1), all 60000 of them."""
+    X, digit = mnist("train", 60000)
+    return X, np.where(digit < 5, 1, -1)
+
+
+def covtype():
+    """Class 2 (+1) against the rest (−1), each feature stretched to [0, 1]."""
+    table = pd.read_csv(path("covtype.data.xz"), header=None).to_numpy(dtype=float)
+    X = table[:, :-1]
+    low, high = X.min(axis=0), X.max(axis=0)
+    return np.ascontiguousarray((X - low) / np.where(high > low, high - low, 1)), np.where(table[:, -1] == 2, 1, -1)
+
+
+def covtype_more(n: int):
+    """n rows of covtype in one fixed shuffled order, repeated where n asks for more: copies get noise of their own.
+
+    Every repeated value moves by normal noise of deviation 0.01, so that no row comes twice. Sizes are nested.
+    """
+    X, y = covtype()
+    rng = np.random.default_rng(SHUFFLE_SEED)
+    order = rng.permutation(len(y))
+    chosen = np.resize(order, n)
+    X, y = X[chosen], y[chosen]
+    for start in range(len(order), n, 10000):
+        block = X[start : start + 10000]
+        block += 0.01 * np.random.default_rng((SHUFFLE_SEED, start)).standard_normal((10000, X.shape[1]))[: len(block)]
+    return X, y
+
+
+def separable(n: int, d: int = 300):
+    """PDCO §4: 0/1 rows with a tenth of ones, labelled by a random direction, rows within ±1 of it left out."""
+    rng = np.random.default_rng(0)
+    direction = rng.uniform(-1, 1, d)
+    kept, side = [], []
+    while sum(map(len, side)) < n:  # the stream is one: sizes are nested
+        X = rng.random((1000, d)) < 0.1
+        score = X @ direction
+        far = np.abs(score) > 1
+        kept.append(X[far])
+        side.append(np.sign(score[far]))
+    return np.concatenate(kept)[:n].astype(float), np.concatenate(side)[:n]
+
+
+def noise(n: int, d: int = 300):
+    """PDCO §4: 0/1 rows with a tenth of ones and random labels."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((n, d)) < 0.1).astype(float)
+    return X, np.where(rng.random(n) < 0.5, 1, -1)
+
+
+def normalised(dataset: Callable):
+    """Compressed rows, each of length 1."""
+    X, y = dataset()
+    lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)
+    return sparse.csr_matrix(sparse.diags(1 / np.where(lengths > 0, lengths, 1)) @ X), y
+
+
+def news20_one():
+    """The first of the twenty classes (+1) against the rest (−1): word counts in compressed rows."""
+    X, y = svmlight("news20.bz2", 62061, dense=False)
+    return X, np.where(y == 1, 1, -1)
+
+
+def table(file: str, target: int):
+    """A comma-separated file with a header: features and target brought to mean 0 and deviation 1."""
+    values = pd.read_csv(path(file)).to_numpy(dtype=float)
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    return np.ascontiguousarray(np.delete(values, target, axis=1)), values[:, target]
+
+
 def abalone():
     """As the UCI file has it, sex coded as a number: the feature of largest range, as in the literature."""
     table = pd.read_csv(path("abalone.data.xz"), header=None)
@@ -117,8 +198,17 @@ DATASETS: dict[str, Callable] = {f"a{k}a": partial(svmlight, f"a{k}a.bz2", 123) 
     "usps-low.t": partial(usps_low, "zip.test.gz"),
     "mnist12000": partial(mnist, "train", 12000),
     "mnist.t": partial(mnist, "t10k", 10000),
+    "mnist-low": mnist_low,
+    "covtype": covtype,
+    "ijcnn1": partial(svmlight, "ijcnn1.bz2", 22),
+    "news20-one": partial(normalised, news20_one),
+    "news20-one-counts": news20_one,
+    "cadata": partial(table, "cadata.csv.xz", -1),
     "abalone": abalone,
     "abalone_scale": partial(svmlight, "abalone_scale.bz2", 8),
     "housing_scale": partial(svmlight, "housing_scale", 13),
     "news20": news20,
 }
+
+# Made to size: the name is followed by the number of rows.
+MADE: dict[str, Callable] = {"separable": separable, "noise": noise, "covtype+": covtype_more}

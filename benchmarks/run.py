@@ -14,31 +14,22 @@ imports nothing heavy: a child can inherit the peak memory of its parent.
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import math
-import os
-import platform
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 
+import linear_run
+from harness import HERE, child, console, exponent, read, surroundings, target, titled, write
+from linear_problems import LINEAR_SUITES
 from problems import CONTENDERS, OURS, PROBLEMS, SUITES, Problem
-from rich.console import Console
-from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
 COLUMNS = (
     "date suite problem contender version status round n d seconds median predict_seconds predict_median "
     "peak_mb growth_mb n_support objective primal gap relative_gap infeasibility own_gap train_score test_score differ "
     "note threads load cpu python numpy commit"
 ).split()
-POOLS = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS BLIS_NUM_THREADS NUMBA_NUM_THREADS".split()
 NO_WORSE = 1e-6  # relative: above this an objective counts as worse than a peer's
 FEASIBLE = 1e-6  # above this a peer's objective is no yardstick
 DOUBLINGS = 3  # over which the growth exponent is fitted
@@ -46,7 +37,6 @@ NUMBERS = frozenset(
     "n d peak_mb growth_mb n_support objective primal gap relative_gap infeasibility own_gap train_score test_score "
     "differ".split()
 )
-console = Console(width=None if sys.stdout.isatty() else 132)
 
 
 def main() -> None:
@@ -55,13 +45,22 @@ def main() -> None:
         for suite, problems in SUITES.items():
             for problem in problems:
                 print(f"{suite:10} {problem.name}")
+        for suite, linear in LINEAR_SUITES.items():
+            for problem in linear:
+                print(f"{suite:10} {problem.name}")
     elif options.command == "table":
-        show(read(options.file))
+        show_all(read(options.file))
+    elif options.command == "references":
+        linear_run.find_references(options)
+        linear_run.show_references()
     else:
         out = options.out or HERE / "results" / f"{options.command}-{datetime.now():%Y%m%d-%H%M%S}.csv"
-        write(out, measurements(options))
+        if options.command in LINEAR_SUITES:
+            write(out, linear_run.measurements(options), linear_run.COLUMNS)
+        else:
+            write(out, measurements(options), COLUMNS)
         console.print(f"\n{out}")
-        show(read(out))
+        show_all(read(out))
 
 
 # ---------------------------------------------------------------------------------------------- measuring
@@ -87,24 +86,11 @@ def measurements(options: argparse.Namespace) -> Iterator[dict]:
 
 
 def run(contender: str, problem: Problem, turn: int, options: argparse.Namespace) -> dict:
-    """What the worker reports; a timeout or a crash is a report like any other."""
-    command = [sys.executable, HERE / "worker.py", contender, problem.name, "--threads", options.threads]
-    command += ["--repeat", options.repeat, "--budget", options.budget]
-    command += ["--no-audit"] if turn else ["--predictions"] if options.command == "agreement" else []
-    environment = os.environ | dict.fromkeys(POOLS, str(options.threads))
-    load = {"load": round(os.getloadavg()[0], 2)}  # of the minute before: other people's work shows here
-    with console.status(f"{problem.name}: {contender}, round {turn + 1} of {options.rounds}"):
-        try:
-            done = subprocess.run(
-                list(map(str, command)), env=environment, capture_output=True, text=True, timeout=options.timeout
-            )
-        except subprocess.TimeoutExpired:
-            return load | {"status": "timeout", "note": f"stopped after {options.timeout:g} s"}
-    try:
-        return load | json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, json.JSONDecodeError):
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return load | {"status": "error", "note": f"exit code {done.returncode}: {last}"}
+    """What the worker reports: one line."""
+    arguments = [contender, problem.name, "--repeat", options.repeat, "--budget", options.budget]
+    arguments += ["--no-audit"] if turn else ["--predictions"] if options.command == "agreement" else []
+    title = f"{problem.name}: {contender}, round {turn + 1} of {options.rounds}"
+    return child("worker.py", *arguments, threads=options.threads, timeout=options.timeout, title=title)[-1]
 
 
 def difference(ours: list, theirs: list, estimator: str) -> float:
@@ -115,42 +101,19 @@ def difference(ours: list, theirs: list, estimator: str) -> float:
     return sum(a != b for a, b in zip(ours, theirs, strict=True)) / len(theirs)
 
 
-def surroundings(threads: int) -> dict:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
-    return {
-        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "threads": threads,
-        "cpu": f"{(models or [platform.processor()])[0]}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "commit": commit.stdout.strip() if commit.returncode == 0 else "",
-    }
-
-
-def write(file: Path, rows: Iterable[dict]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, extrasaction="raise")
-        writer.writeheader()
-        for row in rows:
-            lists = {key: " ".join(map(str, value)) for key, value in row.items() if isinstance(value, list)}
-            writer.writerow(row | lists)
-            stream.flush()
-
-
-def read(file: Path) -> list[dict]:
-    with Path(file).open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 # ---------------------------------------------------------------------------------------------- showing
 
 
+def show_all(rows: list[dict]) -> None:
+    """The tables of one run, of whichever suite."""
+    if rows and rows[0]["suite"] in LINEAR_SUITES:
+        linear_run.show(rows)
+    else:
+        show(rows)
+
+
 def show(rows: list[dict]) -> None:
-    """The tables of one run."""
+    """The tables of one run on kernel machines."""
     results = merged(rows)
     suite = rows[0]["suite"] if rows else ""
     if suite == "agreement":
@@ -254,18 +217,9 @@ def show_scaling(results: dict) -> None:
         fits = [by[contender] for by in results.values() if "median" in by.get(contender, {})]
         fits = sorted(fits, key=lambda r: r["n"])[-DOUBLINGS - 1 :]
         if len(fits) > 1:
-            sizes, times = [math.log(r["n"]) for r in fits], [math.log(r["median"]) for r in fits]
-            exponent = statistics.linear_regression(sizes, times).slope
+            growth = exponent([r["n"] for r in fits], [r["median"] for r in fits])
             span = f"{fits[0]['n']:.0f} to {fits[-1]['n']:.0f} points"
-            console.print(f"{contender}: seconds grow as n^{exponent:.2f} from {span}")
-
-
-def titled(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        words = heading in ("problem", "contender")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=heading != "problem")
-    return table
+            console.print(f"{contender}: seconds grow as n^{growth:.2f} from {span}")
 
 
 def in_turn(by: dict[str, dict]) -> list[tuple[str, dict]]:
@@ -290,11 +244,6 @@ def objective_verdict(ours: dict, peer: dict) -> str:
     return f"{relative(ours, peer):+.1e} {'no worse' if relative(ours, peer) <= NO_WORSE else 'WORSE'}"
 
 
-def target(share: float, reached: float | None) -> str:
-    verdict = "" if reached is None else " met" if reached <= share else " MISSED"
-    return f"≤ {Fraction(share).limit_denominator(100)}{verdict}"
-
-
 # ---------------------------------------------------------------------------------------------- options
 
 
@@ -314,6 +263,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--timeout", type=float, default=600, help="seconds for each process, all included")
         command.add_argument("--threads", type=int, default=2, help="for every contender")
         command.add_argument("--out", type=Path, help="CSV file; without it results/SUITE-TIME.csv")
+    linear_run.add_options(commands, argparse.ArgumentDefaultsHelpFormatter)
     commands.add_parser("table").add_argument("file", type=Path)
     commands.add_parser("list")
     return options
