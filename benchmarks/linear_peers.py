@@ -162,9 +162,9 @@ class LiblinearOfficial(LinearPeer):
 
         options = f"-s {setting['solver']} -c {problem.C} -e {setting['tol']} -p {problem.epsilon}"
         model = train(data, f"{options} -B {setting['scaling']:g} -q" + " -R" * setting.get("free", False))
-        w, b = model.get_decfun()
         sign = 1 if problem.regression or model.get_labels()[0] == 1 else -1  # the first label seen is its positive one
-        return Line(sign * np.asarray(w), sign * float(b))
+        w = sign * np.ctypeslib.as_array(model.w, (model.nr_feature + 1,))
+        return Line(w[:-1], float(w[-1] * setting["scaling"]))
 
 
 @dataclass(frozen=True)

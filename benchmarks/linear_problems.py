@@ -95,7 +95,9 @@ ROWS = [
 ]
 
 # PRIMAL §5.1 and its Figure 4.
-NEWTON = [LinearProblem(data, "squared_hinge", C, contenders=(NEWTON_SOLVER,)) for C in (0.05, 1) for data in ADULT]
+NEWTON = [
+    LinearProblem(data, "squared_hinge", C, contenders=(NEWTON_SOLVER, LIBLINEAR)) for C in (0.05, 1) for data in ADULT
+]
 
 LINEAR_SUITES: dict[str, list[LinearProblem]] = {"linear": LINEAR, "pdco": PDCO, "rows": ROWS, "newton": NEWTON}
 

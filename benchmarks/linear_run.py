@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import statistics
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,9 @@ def measurements(options: argparse.Namespace) -> Iterator[dict]:
                     yield known | {"contender": contender, "round": turn} | report
                 if turn == 0:
                     rungs[contender] = [json.loads(r["setting"]) for r in winners(reports)]
+    if suite == "rows" and options.mapped:
+        for dtype in ("float32", "float64"):
+            yield setting | mapped(dtype, options)
 
 
 def run(contender: str, problem: LinearProblem, optimum: float, rungs: list | None, turn: int, options) -> list[dict]:
@@ -84,6 +88,19 @@ def winners(reports: list[dict]) -> list[dict]:
         if there:
             fastest.append(min(there, key=lambda r: float(r["median"])))
     return [r for k, r in enumerate(fastest) if r not in fastest[:k]]
+
+
+def mapped(dtype: str, options: argparse.Namespace) -> dict:
+    """Our machine on a file of rows, which is made for it and deleted afterwards."""
+    common = {"threads": options.threads, "timeout": options.timeout}
+    name = f"mapped {options.mapped:g} GB {dtype}"
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        file = Path(folder, "rows.npy")
+        size = ["--gigabytes", options.mapped, "--dtype", dtype]
+        report = child("mapped_worker.py", "make", file, *size, title=f"{name}: being made", **common)[-1]
+        if report["status"] == "ok":
+            report = child("mapped_worker.py", "fit", file, title=f"{name}: {names.OURS}", **common)[-1]
+    return report | {"suite": "rows", "problem": name, "contender": names.OURS, "round": 0}
 
 
 # ---------------------------------------------------------------------------------------------- references
@@ -171,7 +188,10 @@ def show(rows: list[dict]) -> None:
     elif suite == "newton":
         show_steps(results)
     else:
+        on_disk = {name: results.pop(name) for name in list(results) if name.startswith("mapped")}
         show_growth(results, memory=suite == "rows")
+        if on_disk:
+            show_mapped(on_disk)
     notes = (f"{r['problem']}: {r['contender']}: {r['status']}: {r['note']}" for r in rows if r["note"])
     for note in dict.fromkeys(notes):
         console.print(note, style="yellow", markup=False)
@@ -249,6 +269,20 @@ def show_growth(results: dict, memory: bool) -> None:
         console.print(table)
 
 
+def show_mapped(results: dict) -> None:
+    heads = ("rows", "solver", "seconds", "relative gap", "peak MB", "its own MB")
+    table = titled("Rows on disk", "problem", *heads)
+    for name, by in results.items():
+        for r in (r for reports in by.values() for r in reports):
+            if r["status"] != "ok":
+                table.add_row(name, r["status"])
+                continue
+            figures = (f"{float(r[key]):.3g}" for key in ("median", "suboptimality"))
+            memory = (f"{float(r[key]):.0f}" for key in ("peak_mb", "anonymous_mb"))
+            table.add_row(name, r["n"], r["solver"], *figures, *memory)
+    console.print(table)
+
+
 def growth_cell(reports: list[dict] | None, memory: bool) -> str:
     if not reports:
         return ""
@@ -306,3 +340,6 @@ def add_options(commands, formatter) -> None:
             "--limit", type=float, default=60, help="a fit that takes longer is the last of its ladder"
         )
         command.add_argument("--out", type=Path, help="CSV file; without it results/SUITE-TIME.csv")
+        if name == "rows":
+            command.add_argument("--mapped", type=float, default=5, help="gigabytes of rows on disk; 0 leaves them out")
+            command.add_argument("--folder", type=Path, help="where they are made; without it the temporary folder")

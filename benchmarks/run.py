@@ -50,6 +50,8 @@ def main() -> None:
                 print(f"{suite:10} {problem.name}")
     elif options.command == "table":
         show_all(read(options.file))
+    elif options.command == "plot":
+        console.print(str(plots().plot(options.file)))
     elif options.command == "references":
         linear_run.find_references(options)
         linear_run.show_references()
@@ -61,6 +63,25 @@ def main() -> None:
             write(out, measurements(options), COLUMNS)
         console.print(f"\n{out}")
         show_all(read(out))
+        if options.command in ("pdco", "rows", "newton"):
+            console.print(str(plots().plot(out)))
+        if options.command == "newton":
+            draw_figure1(out.with_name("figure1.csv"))
+
+
+def draw_figure1(out: Path) -> None:
+    """PRIMAL, Figure 1: a CSV file and the plot of it."""
+    from figure1 import figure1
+
+    rows = list(figure1())
+    write(out, rows, list(rows[0]))
+    console.print(f"{out}\n{plots().plot(out)}")
+
+
+def plots():
+    import plots  # matplotlib is needed nowhere else
+
+    return plots
 
 
 # ---------------------------------------------------------------------------------------------- measuring
@@ -264,7 +285,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--threads", type=int, default=2, help="for every contender")
         command.add_argument("--out", type=Path, help="CSV file; without it results/SUITE-TIME.csv")
     linear_run.add_options(commands, argparse.ArgumentDefaultsHelpFormatter)
-    commands.add_parser("table").add_argument("file", type=Path)
+    for command in ("table", "plot"):
+        commands.add_parser(command).add_argument("file", type=Path)
     commands.add_parser("list")
     return options
 
