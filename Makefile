@@ -1,7 +1,9 @@
 # Every target sets up what it needs: Python 3.11 or newer with pip, and make, are enough.
 # Another Python: make test PYTHON=python3.13
+# Another suite of benchmarks: make bench SUITE="linear --only a9a"
 
 PYTHON ?= python3
+SUITE ?= speed
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -38,7 +40,7 @@ format: $(READY)
 	@$(BIN)/ruff format .
 
 bench: $(BENCH_READY)
-	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/run.py $(SUITE)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -4,6 +4,11 @@
     python benchmarks/run.py agreement --contenders maxmargin scikit-learn
     python benchmarks/run.py scaling
     python benchmarks/run.py memory
+    python benchmarks/run.py linear --only a9a                        linear machines: time to the same objective
+    python benchmarks/run.py pdco                                     PDCO's Tables 1–3
+    python benchmarks/run.py rows                                     growth with the number of rows; rows on disk
+    python benchmarks/run.py newton                                   Newton steps on Adult; PRIMAL's Figure 1
+    python benchmarks/run.py references                               the optima that `linear` and the others need
     python benchmarks/run.py table benchmarks/results/speed-….csv     print the tables of an earlier run
     python benchmarks/run.py list                                     print the names of all problems
 
