@@ -191,14 +191,21 @@ class ReHLine(LinearPeer):
 
 @dataclass(frozen=True)
 class SnapML(LinearPeer):
-    """Snap ML: on one thread and on two, since its threads work on stale values; single precision inside."""
+    """Snap ML: on one thread and on two, since more threads find other solutions.
+
+    Its tolerance can end a fit early however small it is, so the ladder goes on with tolerance 0 and a number of
+    iterations. Even then it can settle above the optimum, at a value that depends on the order of the rows.
+    """
 
     def offers(self, problem: LinearProblem) -> bool:
         return not problem.regression
 
     def settings(self, problem: LinearProblem, X) -> list[list[dict]]:
+        counted = [{"tol": 0.0, "max_iter": count} for count in (1000, 3200, 10_000, 32_000, 100_000)]
         return [
-            ladder(1e-1, 1e-9, n_jobs=n_jobs, scaling=scaling) for scaling in scalings(problem) for n_jobs in (1, 2)
+            [rung | {"n_jobs": n_jobs, "scaling": scaling} for rung in ladder(1e-1, 1e-9, max_iter=100_000) + counted]
+            for scaling in scalings(problem)
+            for n_jobs in (1, 2)
         ]
 
     def fit(self, problem: LinearProblem, data, setting: dict) -> Line:
@@ -211,7 +218,7 @@ class SnapML(LinearPeer):
                 regularizer=1 / problem.C,
                 tol=setting["tol"],
                 n_jobs=setting["n_jobs"],
-                max_iter=100_000,
+                max_iter=setting["max_iter"],
                 fit_intercept=True,
                 intercept_scaling=setting["scaling"],
                 random_state=0,
@@ -230,7 +237,7 @@ class KernelMachine(LinearPeer):
         return problem.bias == "free" and problem.loss != "squared_hinge"
 
     def settings(self, problem: LinearProblem, X) -> list[list[dict]]:
-        return [ladder(1.0, 1e-8)]
+        return [ladder(1.0, 1e-12)]
 
     def fit(self, problem: LinearProblem, data, setting: dict) -> Line:
         X, y = data

@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "COMMANDS", "add_options", "measurements", "show", "show_r
 
 COMMANDS = (*LINEAR_SUITES, "references")
 COLUMNS = (
-    "date suite problem contender version status round n d setting seconds median objective suboptimality reference "
+    "date suite problem contender version status round n d setting seconds median objective suboptimality cut reference "
     "bound steps solver peak_mb growth_mb anonymous_mb note threads load cpu python numpy commit"
 ).split()
 REFERENCES = HERE / "results" / "references.csv"
@@ -222,11 +222,19 @@ def show_goals(results: dict) -> None:
                 share = mine / theirs if contender != ours and mine and theirs else None
                 wanted = problem.targets.get(contender) if problem and contender != ours else None
                 cells += [f"{theirs:.3g}" if theirs else nearest(reports), f"{share:.3f}" if share else ""]
-                cells += [(target(wanted[k], share) if theirs or not mine else "met: it cannot") if wanted else ""]
+                cells += [verdict(wanted[k], share, mine, reports) if wanted else ""]
             table.add_row(name, contender, *cells)
             name = ""
         table.add_section()
     console.print(table)
+
+
+def verdict(wanted: float, share: float | None, mine: float | None, reports: list[dict]) -> str:
+    """Of a target: where the peer did not get there, it is met if the peer cannot, and open if it was stopped."""
+    if share is not None or mine is None:
+        return target(wanted, share) if mine else f"{target(wanted, None)} MISSED"
+    tried = any(r["status"] == "ok" for r in reports)
+    return "" if not tried else "open" if out_of_time(reports) else "met: it cannot"
 
 
 def fastest(reports: list[dict], goal: float) -> float | None:
@@ -234,12 +242,18 @@ def fastest(reports: list[dict], goal: float) -> float | None:
     return min(map(float, there), default=None)
 
 
+def out_of_time(reports: list[dict]) -> bool:
+    """Whether somebody was stopped before all settings were tried: what those would have reached is not known."""
+    return any(r["status"] == "timeout" or r["cut"] == "1" for r in reports)
+
+
 def nearest(reports: list[dict]) -> str:
     """How near to the optimum somebody came who did not reach the goal."""
     best = min((r for r in reports if r["status"] == "ok"), key=lambda r: float(r["suboptimality"]), default=None)
     if best is None:
         return reports[-1]["status"]
-    return f"cannot: {float(best['suboptimality']):.0e} in {float(best['median']):.2g}"
+    verdict = "not in time" if out_of_time(reports) else "cannot"
+    return f"{verdict}: {float(best['suboptimality']):.0e} in {float(best['median']):.2g}"
 
 
 def families(results: dict) -> dict[str, list[tuple[int, dict]]]:

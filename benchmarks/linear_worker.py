@@ -34,7 +34,7 @@ def climb(options: argparse.Namespace):
     from linear_objective import primal
     from linear_peers import LINEAR_PEERS
     from linear_problems import LINEAR_PROBLEMS
-    from worker import WARM_UP_ROWS, peak, resident, timed, unique_messages
+    from worker import WARM_UP_ROWS, forget_peak, peak, resident, timed, unique_messages
 
     peer, problem = LINEAR_PEERS[options.contender], LINEAR_PROBLEMS[options.problem]
     if not peer.offers(problem):
@@ -48,7 +48,9 @@ def climb(options: argparse.Namespace):
             warnings.simplefilter("ignore")
             peer.fit(problem, peer.prepare(problem, X[some], y[some], rungs[0]), rungs[0])
         prepared = peer.prepare(problem, X, y, rungs[0])
-        loaded, goals = resident(), sorted(options.goals, reverse=True)
+        goals = sorted(options.goals, reverse=True)
+        forget_peak()  # of loading
+        loaded = resident()
         for rung in rungs:
             fit = partial(peer.fit, problem, prepared, rung)
             with warnings.catch_warnings(record=True) as heard:
@@ -59,6 +61,7 @@ def climb(options: argparse.Namespace):
                 if options.repeat and (options.settings or goals and above <= goals[0]):
                     seconds += timed(fit, options.repeat, options.budget)[0]
             goals = [goal for goal in goals if above > goal]
+            cut = bool(goals) and seconds[0] > options.limit  # tighter rungs are not tried, so nobody knows
             yield {
                 "status": "ok",
                 "version": peer.version,
@@ -69,6 +72,7 @@ def climb(options: argparse.Namespace):
                 "median": statistics.median(seconds),
                 "objective": objective,
                 "suboptimality": above,
+                "cut": int(cut),
                 "bound": found.bound,
                 "steps": found.steps,
                 "solver": found.solver,
@@ -76,7 +80,7 @@ def climb(options: argparse.Namespace):
                 "growth_mb": (peak() - loaded) / 2**20,
                 "note": "; ".join(unique_messages(heard)),
             }
-            if not options.settings and (not goals or seconds[0] > options.limit):
+            if not options.settings and (cut or not goals):
                 break
 
 

@@ -9,6 +9,7 @@ then predict and audit, so that neither adds to the peak. run.py sets the enviro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -112,6 +113,12 @@ def unique_messages(heard: list[warnings.WarningMessage]) -> list[str]:
 def peak() -> int:
     """The largest resident size so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def forget_peak() -> None:
+    """Let the peak begin again from what is resident now, where the system can do that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def resident() -> int:
