@@ -130,7 +130,10 @@ class QP:
         gap = self.gap(beta, eta, s)
         if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
             gap = 0.0
-        return Certificate(dual + gap, dual, gap, self.violation(beta, s), self.infeasibility(beta))
+        # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
+        hidden, slope = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
+        violation = self.violation(beta, s) + 2.0 * slope
+        return Certificate(dual + gap, dual - hidden, gap + hidden, violation, self.infeasibility(beta))
 
 
 @dataclass(frozen=True)

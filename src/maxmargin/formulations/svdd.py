@@ -37,7 +37,7 @@ class SVDD:
                 f"C={self.C:g} was asked for; found that the coefficients of {n} points must add up to 1 and be at "
                 f"most C each; choose C of at least {self.C / C.sum():.3g}, or give nu instead"
             )
-        return QP(gram, -0.5 * gram.diag(), np.zeros(n), C, np.ones((1, n)), [1.0])
+        return QP(gram, -0.5 * gram.original().diag(), np.zeros(n), C, np.ones((1, n)), [1.0])
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """2β and 2η: R² − ‖φ(x) − a‖² is 2 Σ β_i k(x_i, x) + 2η − k(x, x)."""

@@ -4,6 +4,7 @@ from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gr
 from .cache import RowCache, cache_bytes
 from .factored import Factored
 from .kernels import KERNELS, Kernel
+from .lowrank import LowRank, low_rank
 from .views import Ridged, Shifted, Signed, Tiled
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Gram",
     "Kernel",
     "KernelGram",
+    "LowRank",
     "PrecomputedGram",
     "Ridged",
     "RowCache",
@@ -22,4 +24,5 @@ __all__ = [
     "Tiled",
     "as_gram",
     "cache_bytes",
+    "low_rank",
 ]

@@ -112,6 +112,14 @@ class Gram(ABC):
         """Z and a ridge with H = Z Zᵀ + diag(ridge), or None where no such Z is at hand."""
         return None
 
+    def hides(self, beta: np.ndarray) -> tuple[float, float]:
+        """Bounds on ½ βᵀ(K − H)β ≥ 0 and on |(K − H)β| where H stands for another matrix K (see lowrank.py)."""
+        return 0.0, 0.0
+
+    def original(self) -> Gram:
+        """The matrix that this one approximates, or itself."""
+        return self
+
 
 class KernelGram(Gram):
     """k(x_i, x_j) for points in memory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from .base import Factor, Gram
@@ -29,6 +31,20 @@ class _View(Gram):
         """The factor of the view, given that of what it views."""
         return None
 
+    def hides(self, beta):
+        return self.inner.hides(beta)
+
+    @abstractmethod
+    def _like(self, inner: Gram) -> Gram:
+        """The same view of another matrix of the same points."""
+
+    def original(self):
+        inner = self.inner.original()
+        return self if inner is self.inner else self._like(inner)
+
+    def wide(self):
+        return self._like(self.inner.wide())
+
 
 class Ridged(_View):
     """K + diag(ridge): what a squared loss adds to the dual."""
@@ -49,8 +65,8 @@ class Ridged(_View):
     def block(self, index):
         return self.inner.block(index) + np.where(index[:, None] == index, self.added[index], 0.0)
 
-    def wide(self):
-        return Ridged(self.inner.wide(), self.added)
+    def _like(self, inner):
+        return Ridged(inner, self.added)
 
     def take(self, index):
         return Ridged(self.inner.take(index), self.added[index])
@@ -89,8 +105,8 @@ class Shifted(_View):
     def block(self, index):
         return self.inner.block(index) + self.constant
 
-    def wide(self):
-        return Shifted(self.inner.wide(), self.constant)
+    def _like(self, inner):
+        return Shifted(inner, self.constant)
 
     def take(self, index):
         return Shifted(self.inner.take(index), self.constant)
@@ -127,8 +143,11 @@ class Tiled(_View):
     def block(self, index):
         return self.inner.block(self.point[index])
 
-    def wide(self):
-        return Tiled(self.inner.wide(), self.point)
+    def _like(self, inner):
+        return Tiled(inner, self.point)
+
+    def hides(self, beta):
+        return self.inner.hides(np.bincount(self.point, beta, self.inner.n))
 
     def take(self, index):
         kept, point = np.unique(self.point[index], return_inverse=True)
@@ -174,8 +193,8 @@ class Signed(_View):
     def block(self, index):
         return self.inner.block(index) * np.outer(self.sign[index], self.sign[index])
 
-    def wide(self):
-        return Signed(self.inner.wide(), self.sign)
+    def _like(self, inner):
+        return Signed(inner, self.sign)
 
     def take(self, index):
         return Signed(self.inner.take(index), self.sign[index])

@@ -1,0 +1,117 @@
+"""Kernel matrices that are numerically of low rank: K ≈ L Lᵀ by pivoted incomplete Cholesky.
+
+Wide kernels and inputs of few dimensions make kernel matrices whose eigenvalues fall off a cliff; p columns of K at
+p pivots then say all there is to know. The factor costs p columns of K and O(n p²) multiply-adds, never K itself.
+
+    d <- diag K                                                     what L Lᵀ still lacks of the diagonal
+    repeat
+        J  <- some points, drawn with probabilities d / Σd          as many as make matrix products worth while
+        R  <- K[J] − L[J] Lᵀ                                        their rows of what is lacking
+        keep those of J that a pivoted Cholesky of R[:, J] needs    the others depend on them
+        L  <- [L, Rᵀ (chol R[J, J])⁻ᵀ];   d <- d − squares of the new columns
+    until Σd ≤ tol · trace K
+
+(Drawn, not the largest: among equal d the largest would be neighbours; Chen et al., Epperly et al. on RPCholesky.)
+
+**What the approximation can hide.** E = K − L Lᵀ is a Schur complement, hence positive semi-definite with diagonal d,
+so that |E_ij| ≤ √(d_i d_j) and, with u = Σ √d_i |β_i|,
+
+    0 ≤ ½ βᵀEβ ≤ ½ u²         |(Eβ)_i| ≤ √d_i u
+
+which nothing can improve that knows only d (E = √d √dᵀ attains it), and which is never more than ½ Σd ‖β‖². The
+objective with K is that with L Lᵀ plus ½ βᵀEβ ≥ 0, and so is its minimum at least that with L Lᵀ. A β within ``gap`` of
+the optimum of the approximate problem is therefore within gap + ½ u² of the optimum of the true one: this is what the
+certificate of a problem with a ``LowRank`` states (problem.py). Rounding of L is counted in d.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from ..rows import Rows
+from .base import Gram
+from .factored import Factored
+
+__all__ = ["LowRank", "low_rank"]
+
+BLOCK, LEAST_BLOCK = 64, 16  # points drawn at a time: twice as many as were kept before, in that range
+DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
+ROUNDING = 2.0**-52  # of K_ii a column: what the products behind d can be wrong by
+
+
+class LowRank(Factored):
+    """L Lᵀ in place of a Gram, with what it lacks of the diagonal."""
+
+    def __init__(self, inner: Gram, L: np.ndarray | Rows, lacking: np.ndarray) -> None:
+        super().__init__(L, inner.threads, inner.cost)
+        self.inner = inner
+        self.lacking = lacking  # at least diag(K − L Lᵀ)
+
+    @property
+    def rank(self) -> int:
+        return self.Z.d
+
+    @property
+    def trace_error(self) -> float:
+        """At least trace(K − L Lᵀ)."""
+        return float(self.lacking.sum())
+
+    def take(self, index):
+        return LowRank(self.inner.take(index), self.Z.take(index), self.lacking[index])
+
+    def duplicates(self):
+        return self.inner.duplicates()
+
+    def hides(self, beta):
+        u = float(np.sqrt(self.lacking) @ np.abs(beta))
+        return 0.5 * u * u, float(np.sqrt(self.lacking.max(initial=0.0))) * u
+
+    def original(self):
+        return self.inner
+
+
+def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int = 0) -> LowRank | None:
+    """L Lᵀ with a trace within ``tol`` of K's, relatively; None if that takes more than ``most`` columns."""
+    n = gram.n
+    most = n if most is None else min(n, most)
+    diagonal = gram.diag()
+    if not (diagonal >= 0).all():
+        raise ValueError(
+            "a low-rank factor was asked for; found a negative diagonal entry; use a positive semi-definite kernel"
+        )
+    lacking = diagonal.copy()
+    target = tol * float(diagonal.sum())
+    wide = gram.wide()
+    rng = np.random.default_rng(seed)
+    Lt = np.empty((min(most, 2 * BLOCK), n))  # columns of L as rows
+    p, block = 0, BLOCK
+    while lacking.sum() > target:
+        if p == most:
+            return None
+        J = _drawn(lacking, min(block, most - p), rng)
+        R = wide.rows(J)
+        R -= Lt[:p, J].T @ Lt[:p]
+        G = R[:, J]
+        factor, order, rank, _ = dpstrf(0.5 * (G + G.T), tol=DEPENDENT * float(G.diagonal().max()), lower=1)
+        kept = order[: max(1, rank)] - 1
+        corner = np.tril(factor[: len(kept), : len(kept)])
+        if p + len(kept) > len(Lt):
+            Lt = np.concatenate([Lt[:p], np.empty((min(most, 2 * len(Lt)) - p, n))])
+        new = Lt[p : p + len(kept)]
+        new[:] = solve_triangular(corner, R[kept], lower=True, check_finite=False)
+        lacking -= np.einsum("ij,ij->j", new, new)
+        np.maximum(lacking, 0.0, out=lacking)
+        lacking[J[kept]] = 0.0  # exactly: they are pivots
+        p += len(kept)
+        block = int(np.clip(2 * len(kept), LEAST_BLOCK, BLOCK))
+    lacking += ROUNDING * (p + 1) * diagonal
+    return LowRank(gram, np.ascontiguousarray(Lt[:p].T) if p else np.zeros((n, 1)), lacking)
+
+
+def _drawn(lacking: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Different points, drawn with probabilities in proportion to what they lack; the worst is one of them."""
+    edges = np.cumsum(lacking)
+    drawn = np.searchsorted(edges, rng.random(count - 1) * edges[-1], side="right")
+    return np.unique(np.append(np.minimum(drawn, len(lacking) - 1), lacking.argmax()))
