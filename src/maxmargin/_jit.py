@@ -23,9 +23,10 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["jit", "inline", "fast_exp", "row_dot", "row_product", "ROW_WIDTH", "cache_dir"]
+__all__ = ["jit", "inline", "dot", "fast_exp", "prefetch", "row_dot", "row_product", "ROW_WIDTH", "cache_dir"]
 
 SLOW_COMPILE_SECONDS = 1.0
 
@@ -112,6 +113,45 @@ def jit(function: Callable) -> Any:
 def inline(function: Callable) -> Any:
     """A helper that leaves call: always inlined, compiled with its caller."""
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
+
+
+def _dot(x, w):
+    total = 0.0
+    for k in range(len(x)):
+        total += x[k] * w[k]
+    return total
+
+
+# Σ x_k w_k in float64, in vector code: the one sum of which the order is free, for rows whose length is not known.
+dot = numba.njit(_dot, fastmath=_FASTMATH | {"reassoc"}, **_OPTIONS)
+
+
+def prefetch(a, k):
+    """Ask the memory for the k-th entry of a (counted in the order of memory), which will be needed soon."""
+
+
+@intrinsic
+def _prefetch(typingctx, a, k):
+    """Rows in random order are neither in a cache nor where the processor looks ahead: half the time is waiting."""
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        address = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
+        builder.call(function, [address, word(0), word(3), word(1)])  # to read, keep, data
+        return context.get_dummy_value()
+
+    return numba.types.void(a, numba.types.int64), generate
+
+
+@overload(prefetch, inline="always")
+def _specialise_prefetch(a, k):
+    def compiled(a, k):
+        _prefetch(a, k)
+
+    return compiled
 
 
 @intrinsic

@@ -35,6 +35,8 @@ class Loss(ABC):
     """A convex function of one argument."""
 
     classification: ClassVar[bool]
+    smooth: ClassVar[bool] = False  # whether it has a slope everywhere
+    domain: ClassVar[tuple[float, float]]  # where the conjugate is finite
 
     def argument(self, y, f):
         """What the loss looks at: the margin for classification, the residual for regression."""
@@ -62,6 +64,7 @@ class Hinge(Loss):
     """max(0, 1 − m)."""
 
     classification: ClassVar[bool] = True
+    domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     def value(self, m):
         return np.maximum(0.0, 1.0 - m)
@@ -81,6 +84,8 @@ class SquaredHinge(Loss):
     """max(0, 1 − m)²."""
 
     classification: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
 
     def value(self, m):
         return np.maximum(0.0, 1.0 - m) ** 2
@@ -101,6 +106,8 @@ class HuberHinge(Loss):
 
     delta: float = 0.5
     classification: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     def value(self, m):
         t = 1.0 + self.delta - m
@@ -122,6 +129,7 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     classification: ClassVar[bool] = False
+    domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def value(self, r):
         return np.maximum(0.0, np.abs(r) - self.epsilon)
@@ -142,6 +150,8 @@ class SquaredEpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     classification: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
 
     def value(self, r):
         return np.maximum(0.0, np.abs(r) - self.epsilon) ** 2

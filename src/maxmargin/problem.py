@@ -110,16 +110,20 @@ class QP:
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
         """How far the objective can be from its optimum (see above)."""
         ridge = getattr(self.H, "ridge", None)
-        d = np.zeros(self.n) if ridge is None else ridge
-        r = s - d * beta
-        # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip (d = 0: a corner).
-        shrunk = np.sign(-r) * np.maximum(np.abs(r) - self.eps, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            free = np.where(shrunk == 0.0, 0.0, shrunk / d)
-        z = np.clip(free, self.lower, self.upper)
+        r = s if ridge is None else s - ridge * beta
+        # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
+        z = np.where(
+            r > self.eps, self.lower, np.where(r < -self.eps, self.upper, np.clip(0.0, self.lower, self.upper))
+        )
+        if ridge is not None:
+            shrunk = np.sign(-r) * np.maximum(np.abs(r) - self.eps, 0.0)
+            inner = np.clip(shrunk / np.where(ridge > 0, ridge, 1.0), self.lower, self.upper)
+            z = np.where(ridge > 0, inner, z)
         if np.isinf(z).any():
             return float("inf")  # an infinite box without curvature bounds nothing
-        terms = r * (beta - z) + 0.5 * d * (beta * beta - z * z) + self.eps * (np.abs(beta) - np.abs(z))
+        terms = r * (beta - z) + self.eps * (np.abs(beta) - np.abs(z))
+        if ridge is not None:
+            terms += 0.5 * ridge * (beta * beta - z * z)
         return float(np.maximum(terms, 0.0).sum() - eta @ (self.A @ beta - self.b))  # each is a maximum over z = β too
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> Certificate:
@@ -138,7 +142,12 @@ class QP:
 
 @dataclass(frozen=True)
 class ERM:
-    """The primal view: min ½ βᵀKβ + Σ C_i ℓ(y_i, (Kβ)_i + φ(x_i)ᵀη)."""
+    """The primal view: min ½ βᵀKβ + Σ C_i ℓ(y_i, (Kβ)_i + φ(x_i)ᵀη), or the same in w where K = ZZᵀ and Kβ = Zw.
+
+    Its dual has β_i = −C_i u_i ∂a_i/∂f with u_i in the domain of the conjugate ℓ*, and φβ = 0:
+
+        max  −½ βᵀKβ − Σ C_i ℓ*(u_i)  (+ yᵀβ where the loss looks at f − y)
+    """
 
     K: Any
     y: np.ndarray
@@ -146,13 +155,65 @@ class ERM:
     loss: Loss
     phi: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # rows φ_j(x_i), as the rows of a QP's A
 
+    @property
+    def n(self) -> int:
+        return len(self.y)
+
+    def times(self, beta: np.ndarray) -> np.ndarray:
+        """Kβ."""
+        return self.K.matvec(beta) if hasattr(self.K, "matvec") else np.asarray(self.K) @ beta
+
     def decision(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """f at the training points."""
-        values = self.K.matvec(beta) if hasattr(self.K, "matvec") else np.asarray(self.K) @ beta
-        return values + (self.phi.T @ eta if len(eta) else 0.0)
+        return self.times(beta) + self._parametric(eta)
+
+    def _parametric(self, eta: np.ndarray):
+        return self.phi.T @ eta if len(eta) else 0.0
+
+    def _risk(self, f: np.ndarray) -> float:
+        return float(self.cost @ self.loss.value(self.loss.argument(self.y, f)))
 
     def objective(self, beta: np.ndarray, eta: np.ndarray) -> float:
         """The regularised risk."""
-        f = self.decision(beta, eta)
-        penalty = 0.5 * float(beta @ (f - (self.phi.T @ eta if len(eta) else 0.0)))
-        return penalty + float(self.cost @ self.loss.value(self.loss.argument(self.y, f)))
+        K_beta = self.times(beta)
+        return 0.5 * float(beta @ K_beta) + self._risk(K_beta + self._parametric(eta))
+
+    def asked(self, f: np.ndarray) -> np.ndarray:
+        """The β that the loss asks for at f: −C ∂ℓ/∂f."""
+        pull = -self.cost * self.loss.slope(self.loss.argument(self.y, f))
+        return self.y * pull if self.loss.classification else pull
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The β that have a dual value: −C times the domain of the conjugate."""
+        low, high = self.loss.domain
+        with np.errstate(invalid="ignore"):
+            ends = np.vstack([-self.cost * high, -self.cost * low])
+        if not self.loss.classification:
+            return ends[0], ends[1]
+        return np.where(self.y > 0, ends[0], -ends[1]), np.where(self.y > 0, ends[1], -ends[0])
+
+    def dual(self, beta: np.ndarray, penalty: float) -> float:
+        """The dual value of a β in its box with φβ = 0; penalty is ½ βᵀKβ."""
+        u = -beta / self.cost
+        if self.loss.classification:
+            return -penalty - float(self.cost @ self.loss.conjugate(self.y * u))
+        return -penalty + float(self.y @ beta) - float(self.cost @ self.loss.conjugate(u))
+
+    def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
+        """The proof of quality: primal of w (or of β, if there is no w) and η, dual of β.
+
+        The violation is the largest difference between a coefficient and what its loss asks for at f.
+        """
+        K_beta = self.times(beta)
+        half = 0.5 * float(beta @ K_beta)
+        f = (K_beta if w is None else self.K.along(w)) + self._parametric(eta)
+        primal = (half if w is None else 0.5 * float(w @ w)) + self._risk(f)
+        dual = self.dual(beta, half)
+        gap = primal - dual
+        if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+            gap = 0.0
+        violation = float(np.abs(beta - self.asked(f)).max(initial=0.0))
+        lower, upper = self.box()
+        outside = float(np.maximum(lower - beta, beta - upper).max(initial=0.0))
+        lack = float(np.abs(self.phi @ beta).max(initial=0.0)) if len(eta) else 0.0
+        return Certificate(primal, dual, gap, violation, max(outside, lack))

@@ -83,3 +83,4 @@ class Solution:
     seconds: float
     kernel_evals: int
     history: History
+    w: np.ndarray | None = None  # weights of the features, from a solver that holds them itself

@@ -112,6 +112,13 @@ class Gram(ABC):
         """Z and a ridge with H = Z Zᵀ + diag(ridge), or None where no such Z is at hand."""
         return None
 
+    def along(self, w: np.ndarray) -> np.ndarray:
+        """Z w for the Z of ``factor``."""
+        factor = self.factor()
+        if factor is None:
+            raise ValueError("weights of features were given; found a matrix without a factor; give coefficients")
+        return factor.rows.dot(w)
+
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
         """Bounds on ½ βᵀ(K − H)β ≥ 0 and on |(K − H)β| where H stands for another matrix K (see lowrank.py)."""
         return 0.0, 0.0

@@ -28,6 +28,9 @@ class Factored(Gram):
     def factor(self):
         return Factor(self.Z)
 
+    def along(self, w):
+        return self.Z.dot(w)
+
     def rows(self, index, out=None, slots=None):
         self.cost.evals += len(index) * self.n
         block = self._cross(np.asarray(index), self.Z)

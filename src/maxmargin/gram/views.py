@@ -114,6 +114,9 @@ class Shifted(_View):
     def combine(self, index, coef, at=None, exact=True):
         return self.inner.combine(index, coef, at, exact) + self.constant * np.sum(coef)
 
+    def along(self, w):
+        return self.inner.along(w[:-1]) + self.constant**0.5 * w[-1]
+
     def _factor(self, inner):
         return Factor(inner.rows.widened(self.constant**0.5), inner.ridge) if self.constant >= 0 else None
 
