@@ -93,8 +93,8 @@ class LinearMachine(Machine):
 
     def _check_input(self, X, y, sample_weight):
         self._check_parameters()
-        X, rows = self._check_rows(X, reset=True)
         y = validate_data(self, "no_validation", y)
+        X, rows = self._check_rows(X, reset=True)
         check_consistent_length(np.empty((rows.n, 0)), y)
         return X, rows, y, checked_weight(sample_weight, np.empty((rows.n, 1)))
 
@@ -257,6 +257,8 @@ class LinearSVC(ClassifierMixin, LinearMachine):
     tol : float, default=1e-4
         Relative gap between primal and dual at which to stop.
     multi_class : {"ovr"}, default="ovr"
+    class_weight : dict or "balanced", default=None
+        Factors of C. With more than two classes the factor of a class counts in its own problem only, as in LIBLINEAR.
     intercept_scaling : float, default=None
         None: the intercept is not penalised. A number: as LIBLINEAR, the intercept is the weight of a constant
         feature of that value, penalised as the others are.
@@ -331,12 +333,13 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         X, rows = self._present(X, rows, present)
         phi = self._fit_functions(X, y[present], weight[present])
         formulation = self._with_functions(formulation, phi)
-        cost = weight[present] * self.class_weight_[labels]
-        every = np.arange(rows.n)
-        numbers = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return rows, [
-            Problem(formulation, every, np.where(labels == c, 1.0, -1.0), cost, str(self.classes_[c])) for c in numbers
-        ]
+        problems = []
+        for c in [1] if len(self.classes_) == 2 else range(len(self.classes_)):
+            own = labels == c  # its weight counts against the rest only, as in LIBLINEAR; with two both have one
+            factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
+            target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
+            problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
+        return rows, problems
 
     def _run(self, rows, problems):
         self.coef_, self.intercept_ = self._weights(rows, self._solve_rows(rows, problems))
