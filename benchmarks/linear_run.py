@@ -22,8 +22,8 @@ __all__ = ["COLUMNS", "COMMANDS", "add_options", "measurements", "show", "show_r
 
 COMMANDS = (*LINEAR_SUITES, "references")
 COLUMNS = (
-    "date suite problem contender version status round n d setting seconds median objective suboptimality cut reference "
-    "bound steps solver peak_mb growth_mb anonymous_mb note threads load cpu python numpy commit"
+    "date suite problem contender version status round n d setting seconds median objective suboptimality cut "
+    "reference bound steps solver peak_mb growth_mb anonymous_mb note threads load cpu python numpy commit"
 ).split()
 REFERENCES = HERE / "results" / "references.csv"
 REFERENCE_COLUMNS = "problem objective bound relative_gap source version setting seconds date commit".split()
