@@ -107,6 +107,7 @@ def test_products(rows, X):
     W, V = RNG.normal(size=(D, 3)), RNG.normal(size=(N, 2))
     np.testing.assert_allclose(rows.dot(W), X @ W, atol=rows.exact)
     np.testing.assert_allclose(rows.t_dot(V), X.T @ V, atol=100 * rows.exact)
+    np.testing.assert_allclose(rows.t_squares(v), (X * X).T @ v, atol=100 * rows.exact)
     np.testing.assert_allclose(rows.squared_norms(), (X * X).sum(axis=1), atol=10 * rows.exact)
 
 

@@ -156,6 +156,10 @@ class Rows:
         self._plain.each(lambda block, k: block.squared_norms(out[self.edges[k] : self.edges[k + 1]]))
         return out
 
+    def t_squares(self, v: np.ndarray) -> np.ndarray:
+        """Σ_i v_i x_ij² for each feature."""
+        return np.sum(self._plain.each(lambda block, k: block.t_squares(v[self.edges[k] : self.edges[k + 1]])), axis=0)
+
     def matrix(self, index: np.ndarray | None = None):
         """These rows (all of them) in one piece: an array, or CSR if any of them are sparse."""
         index = np.arange(self.n) if index is None else np.asarray(index)

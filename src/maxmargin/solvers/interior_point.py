@@ -1,0 +1,457 @@
+"""The interior method: Mehrotra's predictor–corrector for the QP (PDCO; the role that LOQO has in MPD).
+
+    min ½ βᵀHβ + pᵀβ + Σ ε_i |β_i|   s.t.  box,  Aβ = b,       H = Z Zᵀ + diag(ridge), or any H of a few thousand rows
+
+    w = Zᵀβ                                    PDCO (3): Z is not multiplied by itself
+    s = Z w + ridge β + p + Aᵀη = zl − zu      each side of each box with a barrier (barrier.py)
+
+    repeat
+        θ of each row                          rows add up Ẑᵀ Θ Ẑ                  (systems.py; one factorisation)
+        predict   μ = 0                        how far it gets tells σ
+        correct   μ = σμ, second order; once or twice more, to make the step longer (Gondzio)
+        advance
+    until the gap of (β, w, η) <= tol, then purify
+
+    gap(β, w, η) = ½‖w − Zᵀβ‖² + Σ_i max_z [ … ] + ηᵀ(b − Aβ)       as in problem.py, for a w of its own
+
+Start. On the central path at a μ of our choice each row's β is a function of its slope alone, so that w and η minimise
+a smooth convex function with the same Newton matrix. A few damped Newton steps on it lead from any w to a centred
+point, which no other start does: this serves cold starts, warm starts and w of a sample alike.
+
+Rows that stop mattering. θ falls like μ for rows at a bound; the smallest ones, which together are a small share, are
+left out of the matrix but not out of the right-hand sides; conjugate gradients with the matrix that is left correct
+the steps.
+
+| PDCO      | here                                      |
+| --------- | ----------------------------------------- |
+| x, y      | β; −x = −[w, η]                           |
+| A, D₂     | Ẑᵀ = [Z, Aᵀ]ᵀ, D of systems.py            |
+| H₂⁻¹      | θ                                         |
+| r₁        | ``missing`` = Ẑᵀβ − [w, b]                |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from ..gram import as_gram
+from ..monitor import Monitor
+from ..problem import QP
+from ..rows import Rows
+from ..solution import Certificate, Solution, Status
+from .barrier_rows import BarrierRows, Parts
+from .base import close
+from .equality import Equality
+from .purify import polish, wants_off
+from .systems import Dense, LeastSquares, Normal, Points, Quasi, System
+
+__all__ = ["InteriorPoint"]
+
+MOST_ITERATIONS = 200
+BACK_OFF = 0.995  # of the way to the boundary
+CORRECTORS = 2  # Gondzio's, where factorising costs more than they do
+LONGER, GAIN = 0.3, 0.05  # a corrector aims at a step longer by this, and is kept if it gets longer by that
+CENTRED = 0.05  # Newton decrement, in units of the products, that counts as centred
+CENTER_STEPS = 30
+DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
+NORMAL_UP_TO = 6000  # features
+ROUNDING = 1e-15  # of the sizes of all terms of the objective: what a gap cannot be told from
+STALLED = 12  # iterations without a better gap
+TRIES = 6  # purified points that fell short of the tolerance before we stop
+SMALL = 2000  # variables: up to here we go on until the largest violation is below tol too
+PURE_ROUNDS = 8
+PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once more
+
+
+@dataclass
+class InteriorPoint:
+    """Predictor–corrector with one factorisation an iteration."""
+
+    tol: float = 1e-8  # relative gap
+    max_iter: int = -1  # iterations; −1: 200
+    system: str = "auto"  # "normal", "dense", "quasi", "lsmr": which equations are solved (systems.py)
+    correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
+
+    form: ClassVar[type] = QP
+
+    def __post_init__(self) -> None:
+        if self.system not in ("auto", "normal", "dense", "quasi", "lsmr"):
+            raise ValueError(
+                f'system={self.system!r} was asked for; found "auto", "normal", "dense", "quasi" and "lsmr"; choose one'
+            )
+
+    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
+        """Solve from ``start`` (feasible or not)."""
+        monitor = monitor or Monitor()
+        run = _Run(self, qp, monitor)
+        answer, status = run.solve(start)
+        evals = as_gram(qp.H).evals
+        return close(qp, answer.beta, answer.eta, answer.H_beta, status, max(1, run.iteration), monitor, evals)
+
+
+@dataclass
+class _Answer:
+    """A feasible point with its proof."""
+
+    beta: np.ndarray
+    eta: np.ndarray
+    H_beta: np.ndarray
+    certificate: Certificate
+
+
+class _Run:
+    """One call of the solver."""
+
+    def __init__(self, options: InteriorPoint, qp: QP, monitor: Monitor) -> None:
+        self.options, self.qp, self.monitor = options, qp, monitor
+        self.equality = Equality.of(qp)
+        self.gram = as_gram(qp.H)
+        self.iteration = 0
+        self.most = options.max_iter if options.max_iter > 0 else MOST_ITERATIONS
+        self._open_system()
+        parts = Parts.of(qp, _forced(qp))
+        self.sides = parts.sides
+        self.can_center = not self.system.given and parts.bounded(self.ridge)
+        self.crew = self.rows.crew(
+            BarrierRows,
+            (qp.p, qp.lower, qp.upper, qp.eps, self.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost),
+            self.system.given,
+        )
+        self.d, self.k = self.rows.d, len(qp.A)
+        self.x = np.zeros(self.d + self.k)
+        self.pulled = np.zeros(self.d + self.k)  # Ẑᵀβ
+        self.product = np.zeros(qp.n)  # Hβ, where H itself is at hand
+
+    def _open_system(self) -> None:
+        """Choose the equations (systems.py)."""
+        qp, name = self.qp, self.options.system
+        factor = self.gram.factor() if name != "dense" else None
+        k = len(qp.A)
+        if factor is not None and name == "auto":
+            n, d = factor.rows.n, factor.rows.d
+            if d <= min(n, NORMAL_UP_TO):
+                name = "normal"
+            elif n <= DENSE_UP_TO:
+                name = "dense"
+            elif factor.rows.sparse and _eliminates_well(factor.rows):
+                name = "quasi"
+            else:
+                name = "lsmr"
+        self.system: System
+        if factor is None or name == "dense":
+            self.rows = Rows([Points(qp.n)], 1)
+            self.ridge = np.zeros(qp.n)
+            self.H = self.gram.block(np.arange(qp.n))
+            self.system = Dense(self.H, qp.A, self.gram.threads)
+            return
+        self.rows = factor.rows
+        self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
+        if name == "quasi":
+            self.system = Quasi(self.rows, qp.A)
+        elif name == "lsmr":
+            self.system = LeastSquares(self.rows, qp.A)
+        else:
+            self.system = Normal(self.rows.d, k, self.rows.threads)
+
+    # -- the list of steps -----------------------------------------------------------------------------
+
+    def solve(self, start: np.ndarray | None) -> tuple[_Answer, Status]:
+        """The best point found and why we stopped."""
+        tol = self.options.tol
+        best = self._started(start)
+        if best is not None and self._good(best):
+            self.monitor.step(0, -best.certificate.dual, best.certificate.relative_gap, self.qp.n, self.gram.evals)
+            return best, Status.CONVERGED
+        target, least, waited, tries = tol, np.inf, 0, 0
+        while True:
+            gap, dual = self._gap()
+            relative = gap / max(abs(dual), abs(dual + gap), np.finfo(float).tiny)
+            stop = self.monitor.step(self.iteration, -dual, relative, self.qp.n, self.gram.evals)
+            waited = 0 if relative < 0.9 * least else waited + 1
+            least = min(least, relative)
+            if relative <= target:
+                best = _better(best, self._purified(), tol)
+                if self._good(best) and (self.qp.n > SMALL or best.certificate.violation <= tol):
+                    return best, Status.CONVERGED
+                tries, target = tries + 1, 0.1 * relative
+            if stop or self.iteration >= self.most:
+                best = _better(best, self._inside(), 0.0)
+                return best, stop or Status.MAX_ITERATIONS
+            if waited >= STALLED or tries >= TRIES or not self._step():
+                best = _better(best, self._purified(), tol)
+                return best, Status.CONVERGED if self._good(best) else self._failure()
+
+    def _failure(self) -> Status:
+        """Why there is no progress."""
+        endless = np.isinf(self.qp.lower).any() or np.isinf(self.qp.upper).any()
+        return Status.UNBOUNDED if endless and not self.system.convex else Status.STALLED
+
+    def _good(self, answer: _Answer) -> bool:
+        """Whether the gap is within the tolerance, or as small as rounding of the terms of the objective."""
+        beta = np.abs(answer.beta)
+        size = 0.5 * float(beta @ np.sqrt(np.maximum(self.gram.diag(), 0.0))) ** 2 + float(beta @ np.abs(self.qp.p))
+        proof = answer.certificate
+        if np.isinf(proof.gap):  # a box without end and without curvature: no gap is ever finite
+            return proof.violation <= self.options.tol
+        return proof.relative_gap <= self.options.tol or proof.gap <= ROUNDING * size
+
+    def _step(self) -> bool:
+        """One iteration; whether it got anywhere."""
+        self.iteration += 1
+        crew, solve = self.crew, self.system.solve
+        crew.ask("weigh")
+        try:
+            moved, self.pulled = self.system.prepare(crew).T
+        except LinAlgError:
+            return False
+        missing = self._missing()
+        x = solve(missing + moved)
+        rates, curves, pulls = zip(*crew.ask("predict", x), strict=True)
+        length, pull = 1.0 / max(rates), np.sum(pulls, axis=0)
+        mu = self.products / max(1, self.sides)
+        reached = max(0.0, (1.0 - length) * self.products + length * length * sum(curves)) / max(1, self.sides)
+        m = mu * min(1.0, reached / mu) ** 3 if self.sides else 0.0
+        x = solve(missing + pull[:, 0] + m * pull[:, 1])
+        longest = 1.0 / max(crew.ask("correct", x, m))
+        for _ in range(self.options.correctors):
+            if longest > 1.0:
+                break
+            right = missing + np.sum(crew.ask("aim", m, min(1.0, longest + LONGER)), axis=0)
+            trial = solve(right)
+            further = 1.0 / max(crew.ask("retry", trial, m))
+            if not further > longest + GAIN * (1 - longest):
+                break
+            crew.ask("accept")
+            x, longest = trial, further
+        length = min(1.0, BACK_OFF * longest)
+        if not (np.isfinite(x).all() and np.isfinite(length)):
+            return False
+        crew.ask("advance", m, length)
+        self._moved(length, x, missing)
+        return True
+
+    def _moved(self, length: float, x: np.ndarray, missing: np.ndarray) -> None:
+        """Keep w, η, Ẑᵀβ (or Hβ and the slopes) up to date."""
+        if not self.system.given:
+            self.x += length * x
+            if self.system.exact:  # the equations tell Ẑᵀ Δβ
+                x = np.where(np.arange(len(x)) < self.d, x, 0.0)
+                self.pulled = self.pulled + length * (x - missing)
+            else:
+                self.pulled = self.crew.sum("pull")[:, 1]
+            return
+        (state,) = self.crew.states
+        self.x[self.d :] += length * x[self.d :]
+        self.product = self.H @ state.beta
+        state.g[:] = self.product + self.qp.p + self.x[self.d :] @ self.qp.A
+        self.pulled[self.d :] = self.qp.A @ state.beta
+
+    def _missing(self) -> np.ndarray:
+        """Ẑᵀβ − [w, b]."""
+        out = self.pulled - self.x
+        out[self.d :] = self.pulled[self.d :] - self.qp.b
+        if self.system.given:
+            out[: self.d] = 0.0
+        return out
+
+    def _gap(self) -> tuple[float, float]:
+        """The gap of (β, w, η), and the dual value."""
+        self.products, rows, value = self.crew.sum("sums")
+        rows = self.products if np.isinf(rows) else rows
+        missing, eta = self._missing(), self.x[self.d :]
+        w, pulled = missing[: self.d], self.pulled[: self.d]
+        norm = float(self.crew.states[0].beta @ self.product) if self.system.given else float(pulled @ pulled)
+        return float(0.5 * w @ w + rows - eta @ missing[self.d :]), float(-0.5 * norm - value)
+
+    # -- where to start --------------------------------------------------------------------------------
+
+    def _started(self, start: np.ndarray | None) -> _Answer | None:
+        """Put all rows inside their boxes; the start itself, if there was one, with its proof."""
+        qp = self.qp
+        zero = np.zeros(qp.n) if start is None else np.asarray(start, np.float64)
+        beta = self.equality.feasible(zero, qp.lower, qp.upper, qp.eps)
+        H_beta = qp.times(beta)
+        answer, eta = None, np.zeros(self.k)
+        if start is not None:
+            answer = self._answer(beta, H_beta, [])
+            eta = answer.eta
+        slope = float(np.mean(np.abs(qp.gradient(beta, eta, H_beta)) + qp.eps)) or 1.0
+        diagonal = self.gram.diag()
+        room = slope / max(float(np.mean(diagonal)), 1e-10 * slope)
+        width = qp.upper - qp.lower
+        room_used = float(np.mean(np.minimum(room, 0.5 * width)))
+        mu = 0.5 * slope * max(room_used, np.finfo(float).tiny)
+        if answer is not None and np.isfinite(answer.certificate.gap):
+            mu = min(mu, answer.certificate.gap / max(1, self.sides))
+        mu = max(mu, np.finfo(float).tiny)
+        self.x[self.d :] = eta
+        if start is not None and not self.system.given:
+            self.x[: self.d] = self.rows.t_dot(beta)
+        if self.can_center:
+            self._center(mu)
+        else:
+            self._enclose(beta, H_beta, mu, room)
+        return answer
+
+    def _enclose(self, beta: np.ndarray, H_beta: np.ndarray, mu: float, room: float) -> None:
+        """A start inside every box, near β, not centred."""
+        edges = self.rows.edges
+        if self.system.given:
+            (state,) = self.crew.states
+            state.base[:] = H_beta + self.qp.p + self.x[self.d :] @ self.qp.A
+            state.enclose(beta, mu, room)
+            self._moved(0.0, self.x, self.x)
+            return
+        self.crew.ask("look", self.x)
+        self.crew.each(lambda state, j: state.enclose(beta[edges[j] : edges[j + 1]], mu, room))
+        self.pulled = self.crew.sum("pull")[:, 1]
+
+    def _center(self, mu: float) -> None:
+        """Newton's method for the w and η of the central path at μ."""
+        crew, d, b = self.crew, self.d, self.qp.b
+        crew.ask("look", self.x)
+        for _ in range(CENTER_STEPS):
+            crew.ask("place", mu)
+            crew.ask("weigh")
+            self.pulled = self.system.prepare(crew)[:, 1]
+            missing = self._missing()
+            x = self.system.solve(missing)
+            decrement = float(missing @ x)
+            if not decrement > CENTRED * self.sides * mu or self.monitor.stop_now():
+                return
+            crew.ask("project", x)
+            straight = float(x[:d] @ self.x[:d] + x[d:] @ b), float(x[:d] @ x[:d])
+
+            def slope(length, straight=straight):
+                return straight[0] + length * straight[1] - crew.sum("slope", mu, length)
+
+            length = _root(slope, decrement)
+            crew.ask("shift", length)
+            self.x += length * x
+
+    # -- how to end ------------------------------------------------------------------------------------
+
+    def _answer(self, beta: np.ndarray, H_beta: np.ndarray | None, etas: list[np.ndarray]) -> _Answer:
+        """β with its proof, for the best of these multipliers and those that violate least."""
+        qp = self.qp
+        H_beta = qp.times(beta) if H_beta is None else H_beta
+        if not etas or qp.n <= 2000:
+            etas = [*etas, self.equality.T.T @ self.equality.multipliers(qp, beta, H_beta) if self.k else np.zeros(0)]
+        proofs = [(eta, qp.certificate(beta, eta, H_beta)) for eta in etas]
+        eta, certificate = min(proofs, key=lambda proof: proof[1].gap)
+        return _Answer(beta, eta, H_beta, certificate)
+
+    def _purified(self) -> _Answer:
+        """The present point moved to the boundary where complementarity says so, or as it is if that proves more."""
+        qp, equality = self.qp, self.equality
+        interior, eta = self.crew.collect("beta"), self.x[self.d :].copy()
+        place = self._places(interior)
+        beta, best = np.where(np.isnan(place), np.clip(interior, qp.lower, qp.upper), place), None
+        H_beta = qp.times(beta)
+        for _ in range(PURE_ROUNDS):
+            F = np.flatnonzero(np.isnan(place))
+            if len(F) <= PURE_UP_TO:
+                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta, H_beta), F)
+            beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
+            H_beta = qp.times(beta)
+            pure = self._answer(beta, H_beta, [eta])
+            if best is not None and pure.certificate.gap >= best.certificate.gap:
+                break
+            best = pure
+            off = wants_off(qp, beta, qp.gradient(beta, pure.eta, H_beta))
+            if not off.any() or len(F) > PURE_UP_TO:
+                break
+            eta, place = pure.eta, np.where(off, np.nan, place)
+        return best if best.certificate.relative_gap <= self.options.tol else _better(best, self._inside(), 0.0)
+
+    def _inside(self) -> _Answer:
+        """The present point, feasible."""
+        qp = self.qp
+        beta = np.clip(self.crew.collect("beta"), qp.lower, qp.upper)
+        return self._answer(self.equality.feasible(beta, qp.lower, qp.upper, qp.eps), None, [self.x[self.d :].copy()])
+
+    def _places(self, beta: np.ndarray) -> np.ndarray:
+        """Where each variable belongs: a bound, zero, or NaN for inside."""
+        qp = self.qp
+        slack, dual, kind = (self.crew.collect(name) for name in ("slack", "dual", "kind"))
+        active = [[(kind == side) | (kind == 3) for side in (1, 2)]][0]
+        scale = (
+            np.sqrt(
+                max(float(np.sum(slack[0][active[0]] ** 2) + np.sum(slack[1][active[1]] ** 2)), 1e-300)
+                / max(float(np.sum(dual[0][active[0]] ** 2) + np.sum(dual[1][active[1]] ** 2)), 1e-300)
+            )
+            if any(a.any() for a in active)
+            else 1.0
+        )
+        at_lo = active[0] & (slack[0] < scale * dual[0])
+        at_up = active[1] & (slack[1] < scale * dual[1])
+        place = np.full(qp.n, np.nan)
+        two = len(kind) == 2
+        kinked = kind[1] != 4 if two else np.zeros(qp.n, bool)
+        place[at_lo[0] & ~kinked] = qp.lower[at_lo[0] & ~kinked]
+        place[at_up[0]] = qp.upper[at_up[0]]
+        if two:
+            place[kinked & at_up[1]] = qp.lower[kinked & at_up[1]]
+            place[kinked & at_lo[0] & at_lo[1]] = 0.0
+        fixed = (kind[0] == 4) & ~kinked
+        place[fixed] = beta[fixed]
+        return place
+
+
+def _better(one: _Answer | None, other: _Answer, tol: float) -> _Answer:
+    """The answer of the smaller gap; of two that are good enough, the later."""
+    if one is None or other.certificate.relative_gap <= tol or other.certificate.gap < one.certificate.gap:
+        return other
+    return one
+
+
+def _root(slope, decrement: float) -> float:
+    """A length at which the slope of a convex function, −decrement at 0, is small: the whole step if it will do."""
+    low, high, low_value, value = 0.0, 1.0, -decrement, slope(1.0)
+    while value < -0.5 * decrement and high < 64.0:
+        low, low_value, high = high, value, 2.0 * high
+        value = slope(high)
+    length = high
+    for _ in range(25):
+        if abs(value) <= 0.3 * decrement or high - low < 1e-6 * high:
+            break
+        length = (
+            min(
+                max(low - low_value * (high - low) / (value - low_value), 0.9 * low + 0.1 * high),
+                0.1 * low + 0.9 * high,
+            )
+            if value > 0
+            else length
+        )
+        middle = slope(length)
+        if middle > 0:
+            high, value = length, middle
+        else:
+            low, low_value = length, middle
+            if abs(middle) <= 0.3 * decrement:
+                break
+    return length
+
+
+def _forced(qp: QP) -> np.ndarray:
+    """The values of variables that the box, or a constraint at the end of its range, leaves no choice."""
+    fixed = np.where(qp.lower == qp.upper, qp.lower, np.nan)
+    for a, b in zip(qp.A, qp.b, strict=True):
+        used = a != 0.0
+        for sign in (1.0, -1.0):
+            corner = np.where(sign * a > 0, qp.upper, qp.lower)
+            most = float(sign * a[used] @ corner[used])
+            if np.isfinite(most) and sign * b >= most - 1e-13 * float(np.abs(a[used]) @ np.abs(corner[used])):
+                fixed[used] = corner[used]
+    return fixed
+
+
+def _eliminates_well(rows: Rows) -> bool:
+    """Whether XᵀX is nearly as sparse as X."""
+    X = rows.matrix()
+    pattern = (abs(X).T @ abs(X)).nnz
+    return pattern <= 20 * rows.d

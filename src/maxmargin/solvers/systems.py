@@ -1,0 +1,270 @@
+"""Newton's equations of the interior method, solved in whichever form is cheapest (PDCO §3.4).
+
+Every row has a θ ≥ 0 (barrier.py). With Ẑ = [Z, Aᵀ] and D² = diag(1, …, 1, δ², …), δ² next to nothing,
+
+    (Ẑᵀ Θ Ẑ + D²) x = r,    x = [Δw; Δη]                                                              PDCO (14)
+
+| class     | what it factors                                 | when                                          |
+| --------- | ----------------------------------------------- | --------------------------------------------- |
+| Normal    | that matrix, (d + k)²                           | d moderate                                    |
+| Dense     | H + Θ⁻¹, n × n; A by its Schur complement (13)  | H has no factor, or fewer rows than features   |
+| Quasi     | the quasi-definite [−Θ⁻¹ Ẑ; Ẑᵀ D²] (12)          | Z very sparse: LDLᵀ by the package qdldl      |
+| LeastSquares | nothing: LSMR on (16)                        | d too large to factor                         |
+
+D is PDCO's D₂. Its part on η is proximal (it acts on the step, not on the solution), so that it costs accuracy of a
+step but does not move the answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import qdldl
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.sparse.linalg import LinearOperator, lsmr
+
+from .. import threads as th
+from ..rows import Block, Crew, Rows
+
+__all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "System", "solve_spd"]
+
+FREE_SHIFT = 1e-12  # δ² in units of the diagonal that it is added to
+SHIFT = 1e-14  # first shift of a matrix that is not positive definite in floating point; grows until it is
+PARALLEL_FROM = 400  # rows of a matrix whose factorisation gains from a second thread
+LEAST_TO_KEEP = 1e-12  # θ h_ii below which a row hardly feels the others
+LSMR_TOL = 1e-10
+
+
+class System(ABC):
+    """Newton's equations at one point: made ready, then solved for several right-hand sides."""
+
+    given = False  # whether x holds Δβ itself in place of Δw
+    exact = True  # whether a solution is as good as rounding allows
+    convex = True  # whether H has turned out to be positive semi-definite
+
+    @abstractmethod
+    def prepare(self, crew: Crew) -> np.ndarray:
+        """Take up the θ of the rows; Ẑᵀ [θρ, β]."""
+
+    @abstractmethod
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        """x."""
+
+
+def factor_spd(M: np.ndarray, threads: int):
+    """A Cholesky factor of the upper triangle of M, shifted as little as it takes."""
+    shift = 0.0
+    diagonal = M.diagonal().copy()
+    with th.blas_limit(threads if len(M) >= PARALLEL_FROM else 1):
+        while True:
+            try:
+                return cho_factor(M, check_finite=False)
+            except LinAlgError:
+                shift = max(SHIFT, 100 * shift)
+                if not (shift < 1.0 and np.isfinite(diagonal).all()):
+                    raise
+                M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
+
+
+def solve_spd(M: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """M⁻¹ r."""
+    return cho_solve(factor_spd(M, 1), r, check_finite=False)
+
+
+class Normal(System):
+    """The (d + k)² normal matrix, added up by the rows."""
+
+    def __init__(self, d: int, k: int, threads: int) -> None:
+        self.penalty = np.r_[np.ones(d), np.zeros(k)]
+        self.threads = threads
+
+    def prepare(self, crew):
+        matrices, products = zip(*crew.ask("normal"), strict=True)
+        M = matrices[0]
+        for more in matrices[1:]:
+            M += more
+        diagonal = np.diag_indices(len(M))
+        M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
+        M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
+        self.factor = factor_spd(M, self.threads)
+        return np.sum(products, axis=0)
+
+    def solve(self, r):
+        return cho_solve(self.factor, r, check_finite=False)
+
+
+class Points(Block):
+    """Rows of the identity: the place of Z where H itself is at hand, so that Δw is Δβ."""
+
+    def __init__(self, n: int) -> None:
+        self.n = self.d = n
+
+    work = property(lambda self: self.n)
+
+    def tiles(self):
+        yield 0, self.n, self
+
+    def dot(self, w, out=None):
+        return w
+
+    def t_dot(self, v):
+        return v
+
+    def gather(self, index):
+        return sp.identity(self.n, format="csr")[index]
+
+    def split(self, parts):
+        return [self]
+
+    def scaled(self, factor):
+        raise TypeError("the identity was asked to be scaled; found no use for that; scale H")
+
+    widened = scaled
+
+
+class Dense(System):
+    """H + Θ⁻¹ as √Θ H √Θ + 1, whose diagonal is at least 1, and a k × k Schur complement for A.
+
+    An H that is not positive semi-definite is shifted in the equations only: steps then lead to a stationary point.
+    """
+
+    given = True
+
+    def __init__(self, H: np.ndarray, A: np.ndarray, threads: int) -> None:
+        self.H, self.A, self.threads = H, A, threads
+        self.shift = 0.0
+        self.diagonal = np.maximum(H.diagonal(), 0.0)
+
+    def prepare(self, crew):
+        (state,) = crew.states
+        self.theta = state.theta.copy()
+        felt = self.theta * (self.diagonal + self.shift) > LEAST_TO_KEEP
+        self.kept = np.flatnonzero(felt) if not felt.all() else None
+        while not self._factored():
+            lowest = eigh(self.H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
+            self.convex = False
+            self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), SHIFT * float(self.diagonal.max()))
+        return np.concatenate([state.pair, self.A @ state.pair])
+
+    def _factored(self) -> bool:
+        H, theta = self.H, self.theta
+        if self.kept is not None:
+            H, theta = H[np.ix_(self.kept, self.kept)], theta[self.kept]
+        self.root = np.sqrt(theta)
+        M = H * self.root
+        M *= self.root[:, None]
+        M[np.diag_indices(len(M))] += 1.0 + self.shift * theta
+        try:
+            with th.blas_limit(self.threads if len(M) >= PARALLEL_FROM else 1):
+                self.factor = cho_factor(M, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return False
+        self.AB = np.array([self._inverse(row) for row in self.A]).reshape(self.A.shape)
+        schur = self.A @ self.AB.T
+        k = len(self.A)
+        if k:
+            schur[np.diag_indices(k)] += FREE_SHIFT * np.maximum(schur.diagonal(), np.finfo(float).tiny)
+            self.schur = factor_spd(schur, 1)
+        return True
+
+    def _inverse(self, v: np.ndarray) -> np.ndarray:
+        """(H + Θ⁻¹)⁻¹ v; rows that were left out answer for themselves."""
+        if self.kept is None:
+            return self.root * cho_solve(self.factor, self.root * v, check_finite=False)
+        out = self.theta * v
+        out[self.kept] = self.root * cho_solve(self.factor, self.root * v[self.kept], check_finite=False)
+        return out
+
+    def solve(self, r):
+        n = len(self.theta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rho = np.where(self.theta > 0.0, r[:n] / self.theta, 0.0)
+        missing = self.A @ r[:n] - r[n:]
+        step = self._solve(rho, missing)
+        delta, eta = step[:n], step[n:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = rho - self.H @ delta - self.shift * delta - np.where(self.theta > 0.0, delta / self.theta, 0.0)
+        left -= self.A.T @ eta
+        left[self.theta == 0.0] = 0.0
+        return step + self._solve(left, missing - self.A @ delta)
+
+    def _solve(self, rho: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """[Δβ; Δη] with (H + Θ⁻¹) Δβ + Aᵀ Δη = ρ and A Δβ = missing."""
+        delta = self._inverse(rho)
+        if not len(self.A):
+            return delta
+        eta = cho_solve(self.schur, self.A @ delta - missing, check_finite=False)
+        return np.concatenate([delta - self.AB.T @ eta, eta])
+
+
+class Quasi(System):
+    """The sparse quasi-definite system; the order of elimination is found once."""
+
+    def __init__(self, rows: Rows, A: np.ndarray) -> None:
+        Z = sp.csr_array(rows.matrix())
+        self.n, self.size = rows.n, rows.d + len(A)
+        wide = sp.hstack([Z, sp.csr_array(A.T)], format="csr")
+        self.free = np.arange(self.size) >= rows.d
+        self.squares = wide.multiply(wide)
+        zero = sp.csr_array((self.size, self.size))
+        self.upper = sp.triu(
+            sp.block_array([[sp.identity(self.n), wide], [wide.T, zero + sp.identity(self.size)]]), format="csc"
+        )
+        self.upper.sort_indices()
+        self.diagonal = self.upper.indptr[1:] - 1  # the last entry of a column of an upper triangle
+        self.solver: qdldl.Solver | None = None
+
+    def prepare(self, crew):
+        theta = crew.collect("theta")
+        weight = self.squares.T @ theta
+        self.upper.data[self.diagonal[: self.n]] = -1.0 / np.maximum(theta, np.finfo(float).tiny)
+        self.upper.data[self.diagonal[self.n :]] = np.where(self.free, FREE_SHIFT * weight, 1.0)
+        if self.solver is None:
+            self.solver = qdldl.Solver(self.upper, upper=True)
+        else:
+            self.solver.update(self.upper, upper=True)
+        return np.sum(crew.ask("pull"), axis=0)
+
+    def solve(self, r):
+        return self.solver.solve(np.concatenate([np.zeros(self.n), r]))[self.n :]
+
+
+class LeastSquares(System):
+    """LSMR on min ‖[√Θ Ẑ; D] x − [0; D⁻¹ r]‖, its columns scaled to norm 1."""
+
+    exact = False
+
+    def __init__(self, rows: Rows, A: np.ndarray) -> None:
+        self.rows, self.A = rows, A
+        self.tol = LSMR_TOL
+
+    def prepare(self, crew):
+        self.root = np.sqrt(crew.collect("theta"))
+        d = self.rows.d
+        squares = np.concatenate(
+            [self.rows.t_squares(self.root * self.root), (self.A * self.A) @ (self.root * self.root)]
+        )
+        tiny = np.finfo(float).tiny
+        self.D = np.sqrt(np.where(np.arange(len(squares)) < d, 1.0, np.maximum(1e-8 * squares, tiny)))
+        self.scale = 1.0 / np.sqrt(squares + self.D * self.D)
+        return np.sum(crew.ask("pull"), axis=0)
+
+    def solve(self, r):
+        n, d, size = self.rows.n, self.rows.d, len(self.D)
+        D = self.D * self.scale
+
+        def forward(x):
+            x = x.ravel()
+            y = x * self.scale
+            return np.concatenate([self.root * (self.rows.dot(y[:d]) + self.A.T @ y[d:]), D * x])
+
+        def backward(y):
+            y = y.ravel()
+            v = self.root * y[:n]
+            return self.scale * np.concatenate([self.rows.t_dot(v), self.A @ v]) + D * y[n:]
+
+        operator = LinearOperator((n + size, size), matvec=forward, rmatvec=backward, dtype=np.float64)
+        right = np.concatenate([np.zeros(n), r / self.D])
+        return self.scale * lsmr(operator, right, atol=self.tol, btol=self.tol, conlim=0.0, maxiter=10 * size)[0]
