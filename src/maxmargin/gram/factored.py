@@ -14,6 +14,8 @@ from .base import BLOCK_BYTES, Cost, Factor, Gram
 
 __all__ = ["Factored"]
 
+KEYS = 1e10  # projections are told apart to this share: blocks of different kinds round their sums differently
+
 
 class Factored(Gram):
     """Z Zᵀ over rows of Z, wherever they live."""
@@ -71,6 +73,7 @@ class Factored(Gram):
     def duplicates(self):
         """Neighbours after sorting by a random projection, checked entry by entry."""
         key = self.Z.dot(np.random.default_rng(0).normal(size=self.Z.d))
+        key = np.rint(key * (KEYS / max(float(np.abs(key).max(initial=0.0)), np.finfo(float).tiny)))
         order = np.argsort(key, kind="stable")
         new = np.r_[True, key[order][1:] != key[order][:-1]]
         original = order[np.maximum.accumulate(np.where(new, np.arange(self.n), 0))]
