@@ -19,6 +19,7 @@ imports nothing heavy: a child can inherit the peak memory of its parent.
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ NUMBERS = frozenset(
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit like any other: temporary files go
     options = parser().parse_args()
     if options.command == "list":
         for suite, problems in SUITES.items():
