@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,6 +22,7 @@ from ..gram import Gram
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Certificate, Solution, Status
+from ..solvers import SOLVERS
 from . import choice
 from .parametric import Parametric
 
@@ -56,19 +57,36 @@ class Machine(BaseEstimator):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str, tol: float) -> dict:
-        """What the parameters say, in the words of solvers."""
+    def _options(self, qp: QP, name: str, most: float) -> dict:
+        """What the parameters say, in the words of solvers; ``most`` bounds the iterations."""
         raise NotImplementedError
 
-    def _solve(
-        self, qp: QP, erm: Callable[[], ERM], start: np.ndarray | None, monitor: Monitor, tol: float | None = None
-    ) -> Solution:
-        """One problem, solved with the solver that the parameters name, to tol (the parameter, unless given)."""
-        name = choice.auto(qp) if isinstance(self.solver, str) and self.solver == "auto" else self.solver
-        self.solver_ = name if isinstance(name, str) else type(name).__name__
-        if isinstance(name, str):
-            name = choice.make(name, self._options(qp, name, self.tol if tol is None else tol))
-        return name.solve(erm() if name.form is ERM else qp, start, monitor)
+    def _candidates(self, qp: QP) -> tuple[str, ...]:
+        """Solvers by name, each for the case that those before do not get there."""
+        names = choice.auto(qp) if self.solver == "auto" else (self.solver,)
+        return tuple(name for name in names if name in SOLVERS)
+
+    def _solve(self, qp: QP, erm: Callable[[], ERM], start: np.ndarray | None, monitor: Monitor) -> Solution:
+        """One problem, solved with the solver that the parameters name."""
+        if not isinstance(self.solver, str):
+            self.solver_ = type(self.solver).__name__
+            return self.solver.solve(erm() if self.solver.form is ERM else qp, start, monitor)
+        best, steps = None, 0
+        names = self._candidates(qp)
+        for name in names:
+            most = np.inf if name == names[-1] else choice.patience(name, qp)
+            solution = self._reach(name, qp, erm, start, monitor, self._options(qp, name, most))
+            steps += solution.n_iter
+            if best is None or not best.certificate.gap < solution.certificate.gap:
+                best, self.solver_, start = solution, name, solution.beta
+            if solution.status not in (Status.MAX_ITERATIONS, Status.STALLED):
+                break
+        return replace(best, n_iter=steps)
+
+    def _reach(self, name: str, qp: QP, erm: Callable[[], ERM], start, monitor: Monitor, options: dict) -> Solution:
+        """A solution by one solver with these options."""
+        solver = choice.make(name, options)
+        return solver.solve(erm() if solver.form is ERM else qp, start, monitor)
 
     def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> list[Solved]:
         """Solve the problems of a fit, side by side where there are several."""

@@ -6,37 +6,64 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..gram import Factored
 from ..problem import QP
 from ..solvers import SOLVERS
+from ..solvers.base import linear_form
 
-__all__ = ["PAIR_STEPS", "VIOLATION", "auto", "make"]
+__all__ = ["auto", "knows_features", "make", "patience", "stops_on_violation"]
 
-PAIR_STEPS = ("smo", "decomposition", "chunking")  # whose max_iter counts steps of two variables
-VIOLATION = (*PAIR_STEPS, "mpd", "adatron")  # whose tol bounds the largest violation; for the others it is the gap
+NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
+FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
+DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
+MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
+SWEEPS = 200, 10  # at least, and a feature: when more are needed, factorising is quicker
 
 
-def auto(qp: QP) -> str:
-    """The name of the solver that suits a problem."""
-    if pairs_keep(qp.A):
-        return "decomposition"
-    return next((name for name in ("mpd", "interior-point") if name in SOLVERS), "decomposition")
+def auto(qp: QP) -> tuple[str, ...]:
+    """Solvers that suit a problem, by name: each goes on where the one before got stuck."""
+    if not knows_features(qp.H):
+        if pairs_keep(qp.A):
+            return ("decomposition",)
+        return ("mpd", "interior-point") if qp.n <= DENSE_UP_TO else ("mpd",)
+    form = linear_form(qp.H)
+    if form.ridge is not None:  # a smooth loss
+        return ("newton", "interior-point") if form.rows.d <= NEWTON_UP_TO else ("sor", "newton")
+    if qp.n <= MATRIX_UP_TO and pairs_keep(qp.A):
+        return ("decomposition", "interior-point")
+    # Sweeps take loose tolerances in a blink; where features are so unequal that they crawl, factorising pays.
+    return ("sor", "interior-point") if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO else ("sor",)
+
+
+def patience(name: str, qp: QP) -> float:
+    """The most iterations of a solver for which there is another."""
+    least, a_feature = SWEEPS
+    return max(least, a_feature * linear_form(qp.H).rows.d) if name == "sor" else np.inf
+
+
+def knows_features(H) -> bool:
+    """Whether a matrix is a view of one made from features, and not from a kernel that happens to have some."""
+    return isinstance(H, Factored) or (hasattr(H, "inner") and knows_features(H.inner))
 
 
 def pairs_keep(A: np.ndarray) -> bool:
     """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
     columns of the groups are linearly independent."""
-    if len(A) == 0 or (A == A[:, :1]).all():
-        return True
-    first = A[:, :1]
-    kinds = [first]
-    rest = (A != first).any(axis=0)
+    kinds: list[np.ndarray] = []
+    rest = np.ones(A.shape[1], bool)
     while rest.any():
-        if len(kinds) == len(A):
+        if len(kinds) == max(1, len(A)):
             return False  # more kinds than rows
-        first = A[:, [int(rest.argmax())]]
-        kinds.append(first)
-        rest &= (A != first).any(axis=0)
-    return np.linalg.matrix_rank(np.hstack(kinds)) == len(kinds)
+        kinds.append(A[:, [int(rest.argmax())]])
+        rest &= (A != kinds[-1]).any(axis=0)
+    return len(A) == 0 or np.linalg.matrix_rank(np.hstack(kinds)) == len(kinds)
+
+
+def stops_on_violation(name: str, qp: QP) -> bool:
+    """Whether a solver's tol bounds the largest violation; otherwise it bounds the relative gap."""
+    if name == "sor":
+        return linear_form(qp.H) is None
+    return name in ("smo", "decomposition", "chunking", "mpd", "adatron")
 
 
 def make(name: str, options: dict):

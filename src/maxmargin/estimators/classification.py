@@ -68,7 +68,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
             problems.append(Problem(formulation, present[rows], target, box[rows], name))
         self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
-        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs), problems)
+        largest = max(len(p.rows) for p in problems)
+        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
 
         self._check_found(solved)
         coefs = []

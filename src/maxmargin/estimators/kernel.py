@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,11 +11,12 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import threads as th
-from ..gram import CallableGram, Gram, Kernel, KernelGram, PrecomputedGram
+from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
 from ..gram.points import make_points, weigh
 from ..problem import QP
 from ..solution import Solution
+from . import choice
 from .base import Machine, Problem
 from .checks import check_kernel, check_shared, checked_weight
 
@@ -22,6 +24,9 @@ __all__ = ["KernelMachine", "SingleMachine"]
 
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
+GAP = 1e-3  # of tol is the relative gap for a solver that stops on gaps: LIBSVM at tol leaves more (measured)
+LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
+FEATURES = ("sor", "newton", "interior-point")  # solvers that see features
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -81,7 +86,8 @@ class KernelMachine(Machine):
         variance = second - mean * mean
         return 1.0 / (d * variance) if variance > 0 else 1.0
 
-    def _make_gram(self, X, n_jobs: int | None) -> Gram:
+    def _make_gram(self, X, n_jobs: int | None, largest: int) -> Gram:
+        """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
             scale = float(np.abs(X).max())
             if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
@@ -92,17 +98,32 @@ class KernelMachine(Machine):
             return PrecomputedGram(X)
         if callable(self.kernel):
             return CallableGram(self.kernel, X)
+        if self._kernel_.name == "linear" and self._sees_features(largest):
+            return Factored(X, n_jobs)
         return KernelGram(self._kernel_, X, n_jobs)
+
+    def _sees_features(self, largest: int) -> bool:
+        """Whether the solver is one that works on features, which a linear kernel has."""
+        by_name = isinstance(self.solver, str)
+        return by_name and (self.solver in FEATURES or (self.solver == "auto" and largest >= LINEAR_FROM))
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str, tol: float) -> dict:
+    def _options(self, qp: QP, name: str, most: float) -> dict:
+        limit = min(most, self.max_iter if self.max_iter > 0 else np.inf)
         return {
-            "tol": tol,
-            "max_iter": self.max_iter,
+            "tol": self.tol if choice.stops_on_violation(name, qp) else GAP * self.tol,
+            "max_iter": int(limit) if limit < np.inf else -1,
             "shrinking": self.shrinking,
             "cache_size": self.cache_size,
         }
+
+    def _reach(self, name, qp, erm, start, monitor, options):
+        """As every machine; a solver that has found weights has also found coefficients, which are what we keep."""
+        solution = super()._reach(name, qp, erm, start, monitor, options)
+        if solution.w is None:
+            return solution
+        return replace(solution, certificate=qp.certificate(solution.beta, solution.multipliers), w=None)
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
@@ -198,7 +219,7 @@ class SingleMachine(KernelMachine):
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
         problem = Problem(formulation, present, y[present], weight[present])
-        (solved,) = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs), [problem])
+        (solved,) = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
         used = np.flatnonzero(solved.decision.coef)
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from ..formulations import CSVC, EpsilonSVR, SemiParametric
 from ..gram import Factored, Shifted
 from ..gram.points import on_disk
+from ..problem import QP
 from ..rows import Rows
 from ..solution import Certificate, Status
 from . import choice
@@ -33,6 +34,7 @@ __all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
 
 TIGHTEN = 0.1  # a violation that left too large a gap is made this much smaller
 ROUNDS = 8  # of that
+SWEEPS_AN_ITERATION = 10  # of SOR, which soon leaves out most rows
 PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
 NO_GAP = 1e-14  # of the cost of f = 0: a gap that is rounding, however small the objective
 
@@ -110,28 +112,31 @@ class LinearMachine(Machine):
         penalised = self.fit_intercept and self.intercept_scaling is not None
         return Shifted(gram, float(self.intercept_scaling) ** 2) if penalised else gram
 
-    def _options(self, qp, name, tol):
-        steps = self.max_iter
-        if name in choice.PAIR_STEPS and steps > 0:
-            steps = steps * qp.n  # there a step moves two variables; here an iteration looks at all
+    def _options(self, qp, name, most):
+        """As every machine; where a solver's iterations look at less than all rows, more of them count as one."""
+        limit = min(most, self._rate(name, qp) * self.max_iter if self.max_iter > 0 else np.inf)
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
-        return {"tol": tol, "max_iter": steps, "seed": seed}
+        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed}
 
-    def _solve(self, qp, erm, start, monitor, tol=None):
+    @staticmethod
+    def _rate(name: str, qp: QP) -> int:
+        if choice.stops_on_violation(name, qp):  # steps of one variable, or two
+            return qp.n
+        return SWEEPS_AN_ITERATION if name == "sor" else 1
+
+    def _reach(self, name, qp, erm, start, monitor, options):
         """As every machine, but to a relative gap: a solver that stops on violations goes on until it is there."""
         negligible = NO_GAP * qp.gap(np.zeros(qp.n), np.zeros(len(qp.A)), qp.p)
-        tol, steps = self.tol, 0
+        steps = 0
         for _ in range(ROUNDS):
-            solution = super()._solve(qp, erm, start, monitor, tol)
+            solution = super()._reach(name, qp, erm, start, monitor, options)
             steps += solution.n_iter
-            solution = replace(solution, n_iter=steps)
+            solution = replace(solution, n_iter=-(-steps // self._rate(name, qp)))
             found = solution.certificate
             if not solution.status.converged or found.relative_gap <= self.tol or found.gap <= negligible:
                 return solution
-            if self.solver_ not in choice.VIOLATION:
-                break
-            tol, start = TIGHTEN * tol, solution.beta
+            options, start = options | {"tol": TIGHTEN * options["tol"]}, solution.beta
         return replace(solution, status=Status.STALLED)
 
     def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
@@ -207,7 +212,7 @@ class LinearMachine(Machine):
 
     def _weights(self, rows: Rows, solved: list[Solved]) -> tuple[np.ndarray, np.ndarray]:
         """w and b of each problem."""
-        held = [getattr(s.solution, "w", None) for s in solved]
+        held = [s.solution.w for s in solved]
         if any(w is None for w in held):
             W = rows.t_dot(np.column_stack([s.decision.coef for s in solved])).T
         else:
@@ -263,7 +268,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         None: the intercept is not penalised. A number: as LIBLINEAR, the intercept is the weight of a constant
         feature of that value, penalised as the others are.
     max_iter : int, default=1000
-        Most iterations of the solver; -1 for no limit.
+        Most iterations of the solver, each about a look at all samples; -1 for no limit.
     huber_delta : float, default=0.5
         Half-width of the parabola of the Huber hinge.
     solver, parametric, n_jobs, time_limit, callback, warm_start
