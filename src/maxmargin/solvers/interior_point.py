@@ -32,13 +32,14 @@ the steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from ..gram import as_gram
+from ..gram.base import Factor
 from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
@@ -47,6 +48,7 @@ from .barrier_rows import BarrierRows, Parts
 from .base import close
 from .equality import Equality
 from .purify import polish, wants_off
+from .screening import screen
 from .systems import Dense, LeastSquares, Normal, Points, Quasi, System
 
 __all__ = ["InteriorPoint"]
@@ -57,6 +59,8 @@ CORRECTORS = 2  # Gondzio's, where factorising costs more than they do
 LONGER, GAIN = 0.3, 0.05  # a corrector aims at a step longer by this, and is kept if it gets longer by that
 CENTRED = 0.05  # Newton decrement, in units of the products, that counts as centred
 CENTER_STEPS = 30
+SCREEN_FROM = 100_000  # rows
+FEASIBLE = 1e-9  # relative violation of a constraint that is rounding
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
 ROUNDING = 1e-15  # of the sizes of all terms of the objective: what a gap cannot be told from
@@ -75,6 +79,7 @@ class InteriorPoint:
     max_iter: int = -1  # iterations; −1: 200
     system: str = "auto"  # "normal", "dense", "quasi", "lsmr": which equations are solved (systems.py)
     correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
+    screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
 
     form: ClassVar[type] = QP
 
@@ -87,10 +92,27 @@ class InteriorPoint:
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start`` (feasible or not)."""
         monitor = monitor or Monitor()
+        factor = as_gram(qp.H).factor()
+        if self.screening and start is None and factor is not None and qp.n >= SCREEN_FROM and _holds_zero(qp):
+            solution = self._screened(qp, factor, monitor)
+            proof = solution.certificate
+            held = proof.infeasibility <= FEASIBLE * max(1.0, float(np.abs(solution.beta).max()))
+            if held and (proof.relative_gap <= self.tol or not solution.status.converged):
+                return solution
+            start = solution.beta
         run = _Run(self, qp, monitor)
         answer, status = run.solve(start)
-        evals = as_gram(qp.H).evals
-        return close(qp, answer.beta, answer.eta, answer.H_beta, status, max(1, run.iteration), monitor, evals)
+        steps, evals = max(1, run.iteration), as_gram(qp.H).evals
+        return close(qp, answer.beta, answer.eta, answer.H_beta, status, steps, monitor, evals)
+
+    def _screened(self, qp: QP, factor: Factor, monitor: Monitor) -> Solution:
+        """Solve by parts of the rows."""
+        inner = replace(self, screening=False)
+        beta, eta, parts = screen(
+            qp, factor, lambda part, gap: replace(inner, tol=gap).solve(part, None, monitor), self.tol
+        )
+        steps = sum(part.n_iter for part in parts)
+        return close(qp, beta, eta, qp.times(beta), parts[-1].status, steps, monitor, as_gram(qp.H).evals)
 
 
 @dataclass
@@ -435,6 +457,11 @@ def _root(slope, decrement: float) -> float:
             if abs(middle) <= 0.3 * decrement:
                 break
     return length
+
+
+def _holds_zero(qp: QP) -> bool:
+    """Whether β = 0 is feasible: then so is every sample."""
+    return not qp.b.any() and bool((qp.lower <= 0).all() and (qp.upper >= 0).all())
 
 
 def _forced(qp: QP) -> np.ndarray:
