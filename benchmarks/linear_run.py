@@ -29,6 +29,8 @@ REFERENCES = HERE / "results" / "references.csv"
 REFERENCE_COLUMNS = "problem objective bound relative_gap source version setting seconds date commit".split()
 REFEREES = {names.IPM: {"tol": 1e-10}, names.CLARABEL: {"tol": 1e-10}}  # who may set a reference, and how tight
 
+PROVED = 1e-8  # relative gap above which a referee has proved nothing
+
 # Suites other than `linear` compare at fixed settings: the tolerances that PDCO's authors and SMO's users take.
 SMO = {"tol": 1e-3}
 FIXED = {
@@ -144,6 +146,9 @@ def refer(problem: LinearProblem, referee: str, options: argparse.Namespace) -> 
     row |= {"problem": bare(problem), "source": referee, "seconds": found["median"]}
     if found["bound"] is not None:
         row["relative_gap"] = (found["objective"] - found["bound"]) / abs(found["objective"])
+        if not abs(row["relative_gap"]) <= PROVED:  # NaN is no proof either
+            console.print(f"{title}: a gap of {row['relative_gap']:.1e} is left: not taken", style="yellow", markup=False)
+            return False
     row |= {key: value for key, value in surroundings(options.threads).items() if key in ("date", "commit")}
     kept = [r for r in read(REFERENCES) if (r["problem"], r["source"]) != (row["problem"], row["source"])]
     with REFERENCES.open("w", newline="") as stream:
