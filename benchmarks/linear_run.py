@@ -147,7 +147,8 @@ def refer(problem: LinearProblem, referee: str, options: argparse.Namespace) -> 
     if found["bound"] is not None:
         row["relative_gap"] = (found["objective"] - found["bound"]) / abs(found["objective"])
         if not abs(row["relative_gap"]) <= PROVED:  # NaN is no proof either
-            console.print(f"{title}: a gap of {row['relative_gap']:.1e} is left: not taken", style="yellow", markup=False)
+            left = f"{title}: a gap of {row['relative_gap']:.1e} is left: not taken"
+            console.print(left, style="yellow", markup=False)
             return False
     row |= {key: value for key, value in surroundings(options.threads).items() if key in ("date", "commit")}
     kept = [r for r in read(REFERENCES) if (r["problem"], r["source"]) != (row["problem"], row["source"])]
