@@ -1,0 +1,86 @@
+"""ASVM: linear machines with a squared hinge, whatever the bias, in a few factorisations."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cases import VARIANTS, make_data, plain_problem, takes, verdict_on
+from maxmargin.formulations import CSVC, SemiParametric
+from maxmargin.gram import Factored, Kernel, KernelGram, Shifted, low_rank
+from maxmargin.problem import QP
+from maxmargin.solution import Status
+from maxmargin.solvers import active, solve
+
+
+def machine(n=80, d=4, bias="free", k=0, C=1.5, seed=0, make=np.asarray) -> QP:
+    data = make_data("weighted", n, max(d, 4), seed)
+    X = data.X[:, :d]
+    gram = Factored(make(X))
+    gram = Shifted(gram, 1.0) if bias == "penalised" else gram
+    formulation = CSVC(C=C, loss="squared_hinge", fit_intercept=bias == "free")
+    phi = np.array([np.sin(data.X[:, 0]), data.X[:, 1] ** 2, np.cos(data.X[:, 2])])[:k].reshape(k, n)
+    return SemiParametric(formulation, phi).qp(gram, data.labels, data.weight)
+
+
+def check(qp, solution, tol=1e-6):
+    best = verdict_on(qp)
+    assert solution.status is Status.CONVERGED
+    assert (solution.beta >= qp.lower).all() and (solution.beta <= qp.upper).all()
+    assert solution.certificate.infeasibility < 1e-9 * max(1.0, np.abs(solution.beta).sum())
+    assert qp.objective(solution.beta) == pytest.approx(best.objective, rel=1e-6)
+    assert solution.certificate.violation <= tol
+    np.testing.assert_allclose(solution.multipliers, best.multipliers, atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", ["none", "penalised", "free"])
+@pytest.mark.parametrize("d", [1, 4, 120])
+@pytest.mark.parametrize("C", [1e-3, 1.5, 1e3])
+def test_every_kind_of_bias(bias, d, C):
+    qp = machine(d=d, bias=bias, C=C)
+    check(qp, solve(qp, "asvm", tol=1e-6))
+
+
+@pytest.mark.parametrize("bias", ["none", "penalised", "free"])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_parametric_functions(bias, k):
+    qp = machine(bias=bias, k=k)
+    check(qp, solve(qp, "asvm", tol=1e-6))
+
+
+def test_sparse_rows():
+    thin = machine(make=lambda X: sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0)))
+    dense = machine(make=lambda X: np.where(np.abs(X) > 1.0, X, 0.0))
+    first, second = (solve(qp, "asvm", tol=1e-8) for qp in (thin, dense))
+    check(thin, first)
+    np.testing.assert_allclose(first.beta, second.beta, atol=1e-8)
+
+
+@pytest.mark.parametrize("bias", ["penalised", "free"])
+def test_few_systems(bias):
+    """A handful of active sets, however many rows there are."""
+    for n in (200, 2000):
+        qp = machine(n=n, bias=bias)
+        solution = solve(qp, "asvm", tol=1e-6)
+        assert solution.status is Status.CONVERGED
+        assert solution.n_iter <= 25
+        again = solve(qp, "asvm", start=solution.beta, tol=1e-6)
+        assert again.n_iter <= 2
+
+
+def test_a_low_rank_kernel_is_linear_too():
+    data = make_data("plain", 100)
+    gram = low_rank(KernelGram(Kernel("rbf", 0.1), data.X), 1e-12)
+    qp = CSVC(C=2.0, loss="squared_hinge").qp(gram, data.labels, data.weight)
+    check(qp, solve(qp, "asvm", tol=1e-6))
+
+
+def test_other_problems_are_told(monkeypatch):
+    assert takes("asvm", machine())
+    data = make_data("plain")
+    for variant in VARIANTS:
+        assert not takes("asvm", plain_problem(variant, "rbf", data))
+        linear = variant.formulation.qp(Factored(data.X), variant.targets(data), data.weight)
+        squared = variant.name == "c_svc" and variant.formulation.loss == "squared_hinge"
+        assert takes("asvm", linear) == squared
+    monkeypatch.setattr(active, "MOST_FEATURES", 3)
+    assert not takes("asvm", machine())
