@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
+import pytest
 
 from maxmargin.formulations import FORMULATIONS
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
-from maxmargin.problem import QP
+from maxmargin.problem import ERM, QP
+from maxmargin.solvers import SOLVERS, make_solver
 from referee import Verdict, naive_kernel, referee
 
 KERNEL_CASES = {
@@ -95,6 +98,26 @@ def fast_problem(variant: Variant, kernel: str, data: Data, **options) -> QP:
     """The problem as the package would make it."""
     gram = KernelGram(KERNEL_CASES[kernel], data.X, **options)
     return variant.formulation.qp(gram, variant.targets(data), data.weight)
+
+
+def primal_problem(variant: Variant, kernel: str, data: Data) -> ERM | None:
+    """The primal view of a problem, where the formulation has one."""
+    if not hasattr(variant.formulation, "erm"):
+        return None
+    return variant.formulation.erm(KernelGram(KERNEL_CASES[kernel], data.X), variant.targets(data), data.weight)
+
+
+def takes(name: str, problem: QP | ERM | None) -> bool:
+    """Whether a solver takes a problem. If not, it says so in one sentence that names others."""
+    solver = make_solver(name)
+    objection = solver.objection(problem) if hasattr(solver, "objection") else None
+    if objection is None:
+        return True
+    with pytest.raises(ValueError, match=re.escape(objection)):
+        solver.solve(problem)
+    assert len(objection.split("; ")) == 3
+    assert any(f'"{other}"' in objection for other in SOLVERS if other != name)
+    return False
 
 
 def plain_problem(variant: Variant, kernel: str, data: Data) -> QP:

@@ -38,6 +38,11 @@ class Loss(ABC):
     smooth: ClassVar[bool] = False  # whether it has a slope everywhere
     domain: ClassVar[tuple[float, float]]  # where the conjugate is finite
 
+    @property
+    @abstractmethod
+    def conjugate_terms(self) -> tuple[float, float, float]:
+        """(l, q, e) with conjugate(u) = l u + ½ q u² + e |u| in its domain: what makes the dual a QP."""
+
     def argument(self, y, f):
         """What the loss looks at: the margin for classification, the residual for regression."""
         return y * f if self.classification else f - y
@@ -54,6 +59,10 @@ class Loss(ABC):
     def curvature(self, a):
         """Its second derivative where it has one."""
 
+    def secant(self, a):
+        """The curvature of the parabola above the loss that touches it at a and is least where the loss begins."""
+        return self.curvature(a)
+
     @abstractmethod
     def conjugate(self, u):
         """Its convex conjugate."""
@@ -65,6 +74,10 @@ class Hinge(Loss):
 
     classification: ClassVar[bool] = True
     domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+
+    @property
+    def conjugate_terms(self):
+        return 1.0, 0.0, 0.0
 
     def value(self, m):
         return np.maximum(0.0, 1.0 - m)
@@ -86,6 +99,10 @@ class SquaredHinge(Loss):
     classification: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
     domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
+
+    @property
+    def conjugate_terms(self):
+        return 1.0, 0.5, 0.0
 
     def value(self, m):
         return np.maximum(0.0, 1.0 - m) ** 2
@@ -109,6 +126,10 @@ class HuberHinge(Loss):
     smooth: ClassVar[bool] = True
     domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
+    @property
+    def conjugate_terms(self):
+        return 1.0 + self.delta, 2.0 * self.delta, 0.0
+
     def value(self, m):
         t = 1.0 + self.delta - m
         return np.where(t <= 0, 0.0, np.where(t >= 2 * self.delta, 1.0 - m, t * t / (4 * self.delta)))
@@ -118,6 +139,10 @@ class HuberHinge(Loss):
 
     def curvature(self, m):
         return np.where(np.abs(1.0 - m) < self.delta, 1.0 / (2 * self.delta), 0.0)
+
+    def secant(self, m):
+        t = 1.0 + self.delta - m
+        return np.where(t > 0, 1.0 / np.maximum(t, 2 * self.delta), 0.0)
 
     def conjugate(self, u):
         return _inside((1.0 + self.delta) * u + self.delta * u * u, (u >= -1.0 - DOMAIN_SLACK) & (u <= DOMAIN_SLACK))
@@ -130,6 +155,10 @@ class EpsilonInsensitive(Loss):
     epsilon: float = 0.1
     classification: ClassVar[bool] = False
     domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    @property
+    def conjugate_terms(self):
+        return 0.0, 0.0, self.epsilon
 
     def value(self, r):
         return np.maximum(0.0, np.abs(r) - self.epsilon)
@@ -152,6 +181,10 @@ class SquaredEpsilonInsensitive(Loss):
     classification: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    @property
+    def conjugate_terms(self):
+        return 0.0, 0.5, self.epsilon
 
     def value(self, r):
         return np.maximum(0.0, np.abs(r) - self.epsilon) ** 2

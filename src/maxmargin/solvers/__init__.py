@@ -8,16 +8,44 @@ from .. import threads as th
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
+from .active import ASVM
 from .base import Solver
 from .chunking import Chunking
+from .coordinate import SOR, Adatron
 from .decomposition import SMO, Decomposition
+from .interior_point import InteriorPoint
+from .linear_newton import LinearNewton
+from .mpd import MPD
+from .nearest_point import NearestPoint
 
-__all__ = ["SMO", "SOLVERS", "Chunking", "Decomposition", "Solver", "make_solver", "solve"]
+__all__ = [
+    "ASVM",
+    "MPD",
+    "SMO",
+    "SOLVERS",
+    "SOR",
+    "Adatron",
+    "Chunking",
+    "Decomposition",
+    "InteriorPoint",
+    "LinearNewton",
+    "NearestPoint",
+    "Solver",
+    "make_solver",
+    "solve",
+]
 
 SOLVERS: dict[str, type] = {
     "smo": SMO,
     "decomposition": Decomposition,
     "chunking": Chunking,
+    "interior-point": InteriorPoint,
+    "mpd": MPD,
+    "adatron": Adatron,
+    "sor": SOR,
+    "newton": LinearNewton,
+    "nearest-point": NearestPoint,
+    "asvm": ASVM,
 }
 
 

@@ -29,6 +29,7 @@ ROUNDS = 100
 DAMPING = 1e-12  # of the trace: keeps a step finite where no variable reacts
 SLOPE = 1e-4  # Armijo: share of the predicted decrease that a step must bring
 EXACT = 1e-14  # residual, relative to Σ|Q||β|, that is rounding
+ROUNDING = 1e-15  # of the value of a function that is rounding
 HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding
 DUST = 1e-13  # relative distance to a bound that is rounding
 RANK = 1e-10  # singular value, relative to the largest, below which constraints on a subset count as dependent
@@ -78,6 +79,9 @@ class Equality:
         start = np.clip(beta, lower, upper)
         if self.count == 0 or self.held(start, HELD):
             return start
+        near = self._shared(start, lower, upper, eps)
+        if near is not None:
+            return near
         kinked = eps > 0.0
         free = (start > lower) & (start < upper) & ~(kinked & (start == 0.0))
         low = np.where(free, np.where(kinked & (start > 0.0), np.maximum(lower, 0.0), lower), start)
@@ -96,6 +100,21 @@ class Equality:
                 "smaller nu) or drop a constraint"
             )
         return near
+
+    def _shared(self, start, lower, upper, eps) -> np.ndarray | None:
+        """β with what the constraints lack shared among the variables by the room that they have, or None.
+
+        k equations where the nearest point is a search: this is how a small lack among many variables is mended.
+        """
+        beta = start.copy()
+        for _ in range(2):  # the second takes what rounding left
+            room = np.minimum(np.minimum(beta - lower, upper - beta), 1.0 + np.abs(beta))  # boxes may be infinite
+            room = np.where(eps > 0.0, np.minimum(room, np.abs(beta)), room)
+            share = self.Q.T @ np.linalg.lstsq((self.Q * room) @ self.Q.T, self.residual(beta), rcond=RANK)[0]
+            if not np.abs(share).max() < 1.0:
+                return None
+            beta -= room * share
+        return beta if self.held(beta, HELD) else None
 
     def _nearest(self, start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The point of the box nearest to start that holds the constraints, as far as one does; and λ."""
@@ -174,6 +193,8 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         value = float(inside @ (0.5 * inside + out)) + float(c @ lam)
         return value, c - Q @ inside, (z >= low) & (z <= high)  # what lies on a bound may come off it
 
+    if k == 1:
+        return _root(lambda t: look(np.array([t])), Q[0], EXACT * size)
     value, slope, moving = look(lam)
     for _ in range(ROUNDS):
         if np.abs(slope).max() <= EXACT * size:
@@ -183,6 +204,8 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         H[np.diag_indices(k)] += DAMPING * Q.shape[1]
         step = -np.linalg.solve(H, slope)
         predicted = float(slope @ step)
+        if abs(predicted) <= ROUNDING * abs(value):
+            return lam, True  # no step can be told from rounding
         length = 1.0
         while True:
             new = look(lam + length * step)
@@ -194,3 +217,24 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         lam = lam + length * step
         value, slope, moving = new
     return lam, False
+
+
+def _root(look, q: np.ndarray, enough: float) -> tuple[np.ndarray, bool]:
+    """As ``_balance`` for one constraint: the slope grows with λ, so Newton steps stay between two bounds."""
+    low, high, at, width = -np.inf, np.inf, 0.0, 1.0
+    for _ in range(ROUNDS):
+        _, (slope,), moving = look(at)
+        if abs(slope) <= enough:
+            return np.array([at]), True
+        low, high = (at, high) if slope < 0 else (low, at)
+        curvature = float(q[moving] @ q[moving])
+        new = at - slope / curvature if curvature > 0.0 else np.nan
+        if not low < new < high:
+            if np.isfinite(high - low):
+                new = 0.5 * (low + high)
+            else:
+                new, width = at - np.sign(slope) * width, 4.0 * width
+        if not np.isfinite(new) or abs(new - at) <= 2.0 * ROUNDING * abs(at):
+            return np.array([at]), bool(np.isfinite(new))
+        at = new
+    return np.array([at]), False

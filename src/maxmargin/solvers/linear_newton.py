@@ -1,0 +1,403 @@
+"""Newton's method on w: linear machines with a smooth loss (PRIMAL §2, §5.1; Keerthi & DeCoste 2005).
+
+    min over w, η   ½‖w‖² + Σ C_i ℓ(a_i),    a_i = y_i f_i or f_i − y_i,    f = Zw + φᵀη
+
+η, the bias and the coefficients of parametric functions, is not penalised. With β_i = −C_i ∂ℓ/∂f_i,
+
+    gradient  [ w − Zᵀβ ; −φβ ]        Hessian  [ I 0; 0 0 ] + Ẑᵀ diag(θ) Ẑ,   Ẑ = [Z, φᵀ],  θ_i = C_i ℓ''(a_i)
+
+θ is 0 but for the rows in the curved part of the loss ("sv"), and for a squared or Huber loss it has two values
+only, so that the objective is quadratic as long as no row enters or leaves that set: some steps, and it is exact.
+
+    repeat
+        β, the gap between the primal of (w, η) and the dual of β      => stop if it is small
+        direction: Cholesky of the Hessian, or conjugate gradients with products only
+        the minimum along it, from f and Ẑ times the direction (one pass)
+        w, η, f <- moved
+
+**Hessian.** Up to some hundred features it is a matrix, to which only rows are added (or from which rows are taken)
+whose θ has changed since the step before. Above, conjugate gradients, preconditioned by its diagonal, see it through
+products: one pass each over the rows with θ > 0.
+
+**Start.** Where the Hessian is a matrix, large problems start from a sample with C as much larger (PRIMAL's doubling):
+its w is nearly that of the whole, and the first steps, which change most, cost next to nothing. Where it is not, they
+start from some sweeps of coordinate descent on the dual (row_sweeps.py), which are quick as long as little
+accuracy is asked for.
+
+| PRIMAL | here |
+| --- | --- |
+| C, ξ² in eq. 1.1 without the ½ | cost: the objective is half of PRIMAL's, C as LIBSVM has it |
+| sv, I⁰ | rows with θ > 0 |
+| Figure 1, conjugate gradients | ``trace=True``: the objective after each of their steps, in ``history.trace`` |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from .._jit import jit
+from ..gram import Ridged, as_gram
+from ..monitor import Monitor
+from ..problem import ERM, QP
+from ..rows import Block, Crew, Rows, Sparse
+from ..solution import Solution, Status
+from .base import linear_form
+from .equality import Equality
+from .row_sweeps import RowSweeps
+
+__all__ = ["LinearNewton"]
+
+STEPS = 200  # without a limit by the user
+SAMPLE_FROM = 4000  # rows: smaller problems are solved whole at once
+SAMPLE_SHARE = 8  # the sample is this much smaller
+SAMPLE_TOL = 0.03  # relative gap to which a sample is solved, whose solution is only a start
+SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
+FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
+MOST_CG = 500
+TAKE_BELOW = 0.7  # share of rows with θ > 0 below which conjugate gradients get a copy of them
+DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
+SEARCHES = 30  # Newton steps along a line
+SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
+UNPENALISED = 1e-12  # of the largest diagonal entry: keeps the system solvable where no row with θ > 0 sees η
+FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
+STALL = 3  # steps without progress before rounding is blamed
+NO_PROGRESS = 1e-14  # of the objective
+
+
+@dataclass
+class LinearNewton:
+    """Newton steps on w and η, with an explicit Hessian or with products only."""
+
+    tol: float = 1e-3  # relative gap
+    max_iter: int = -1  # Newton steps; −1: 200
+    explicit: int = 1000  # features up to which the Hessian is a matrix
+    growing: bool = True  # start from a sample
+    trace: bool = False  # record the objective after each step of conjugate gradients
+    seed: int = 0  # which rows the sample has
+
+    form: ClassVar[type] = ERM
+
+    def objection(self, erm: ERM | None) -> str | None:
+        """Why it cannot take a problem, or None."""
+        if erm is None or not erm.loss.smooth:
+            found = "no loss" if erm is None else f"the loss {type(erm.loss).__name__}, which has corners"
+            return (
+                f'newton was asked for; found {found}; use "sor" or "mpd", which take any, or a machine with a squared '
+                "or Huber loss"
+            )
+        form = linear_form(erm.K)
+        if form is None or form.ridge is not None:
+            return (
+                'newton was asked for; found a kernel without features; use "mpd" or "decomposition", or a linear one'
+            )
+        return None
+
+    def solve(self, erm: ERM, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
+        """Solve from the w of the coefficients ``start``."""
+        objection = self.objection(erm)
+        if objection:
+            raise ValueError(objection)
+        monitor = monitor or Monitor()
+        form = linear_form(erm.K)
+        assert form is not None
+        run = _Run(self, erm, form.rows, form.constant, monitor)
+        status = run.solve(start)
+        if self.trace:
+            monitor.history.trace["objective"] = np.array(run.objectives)
+        beta, eta, w = run.feasible(), run.x[run.parametric], run.weights
+        return Solution(
+            beta=beta,
+            multipliers=eta,
+            certificate=erm.certificate(beta, eta, w),
+            status=status,
+            n_iter=max(1, run.steps),
+            seconds=monitor.seconds,
+            kernel_evals=as_gram(erm.K).evals,
+            history=monitor.history,
+            w=w,
+        )
+
+
+class _Run:
+    """One call of the solver: x = (w, η, weight of a penalised bias) and what follows from it."""
+
+    def __init__(self, options: LinearNewton, erm: ERM, rows: Rows, constant: float, monitor: Monitor) -> None:
+        self.options, self.erm, self.rows, self.constant, self.monitor = options, erm, rows, constant, monitor
+        d, k = rows.d, len(erm.phi)
+        extra = [*erm.phi] + ([np.full(erm.n, np.sqrt(constant))] if constant > 0 else [])
+        self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
+        self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])
+        self.parametric = slice(d, d + k)
+        self.x = np.zeros(len(self.penalty))
+        self.f = np.zeros(erm.n)
+        self.steps = 0
+        self.theta = np.zeros(erm.n)
+        self.hessian = np.diag(self.penalty) if d <= options.explicit else None
+        self.objectives: list[float] = []
+
+    @cached_property
+    def equality(self) -> Equality:
+        """φβ = 0."""
+        zero, phi = np.zeros(self.erm.n), self.erm.phi
+        return Equality.of(QP(self.erm.K, zero, *self.erm.box(), phi if len(phi) else None))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """w, followed by the weight of a penalised bias: what goes with the rows of the factor."""
+        return self.x[self.penalty > 0]
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def solve(self, start: np.ndarray | None = None) -> Status:
+        """Newton steps until the relative gap is below tol."""
+        erm = self.erm
+        if start is not None and np.any(start):
+            self._move_to(self.penalty * self._pushed(start))
+        elif self.options.growing and erm.n >= SAMPLE_FROM:
+            self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
+        most = self.options.max_iter if self.options.max_iter > 0 else STEPS
+        before, waited = np.inf, 0
+        while True:
+            beta = erm.asked(self.f)
+            pushed = self._pushed(beta)
+            gradient = self.penalty * self.x - pushed
+            primal = self._objective(self.f, self.x)
+            gap = self._gap(primal, beta, pushed)
+            stop = self._record(primal, gap)
+            if gap <= self.options.tol:
+                return Status.CONVERGED
+            if stop or self.steps >= most:
+                return stop or Status.MAX_ITERATIONS
+            waited = waited + 1 if primal >= before - NO_PROGRESS * abs(before) else 0
+            if waited >= STALL:
+                return Status.STALLED
+            before = primal
+            direction = self._direction(gradient, gap)
+            along = self._values(direction)
+            length = self._search(direction, along)
+            self.x += length * direction
+            self.f += length * along
+            self.steps += 1
+
+    def _record(self, primal: float, gap: float) -> Status | None:
+        return self.monitor.step(self.steps, primal, gap, int(np.count_nonzero(self.theta)))
+
+    def _values(self, x: np.ndarray) -> np.ndarray:
+        """Ẑx: one pass."""
+        d = self.rows.d
+        return self.rows.dot(x[:d]) + self.extra @ x[d:]
+
+    def _pushed(self, beta: np.ndarray) -> np.ndarray:
+        """Ẑᵀβ: one pass."""
+        return np.concatenate([self.rows.t_dot(beta), beta @ self.extra])
+
+    def _move_to(self, x: np.ndarray) -> None:
+        self.x, self.f = x, self._values(x)
+
+    def _objective(self, f: np.ndarray, x: np.ndarray) -> float:
+        loss = self.erm.loss
+        return 0.5 * float((self.penalty * x) @ x) + float(self.erm.cost @ loss.value(loss.argument(self.erm.y, f)))
+
+    def feasible(self) -> np.ndarray:
+        """The β that the losses ask for, moved onto φβ = 0."""
+        return self._held(self.erm.asked(self.f))
+
+    def _held(self, beta: np.ndarray) -> np.ndarray:
+        return self.equality.feasible(beta, *self.erm.box(), np.zeros(self.erm.n))
+
+    def _gap(self, primal: float, beta: np.ndarray, pushed: np.ndarray) -> float:
+        """The relative gap of (w, η) and β; φβ = 0 is restored only where that could end the search."""
+
+        def relative(beta: np.ndarray, pushed: np.ndarray) -> float:
+            dual = self.erm.dual(beta, 0.5 * float((self.penalty * pushed) @ pushed))
+            return (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
+
+        gap = relative(beta, pushed)
+        if gap > self.options.tol or not len(self.erm.phi) or self.erm.K is None:
+            return gap
+        held = self._held(beta)
+        return relative(held, pushed + self._pushed(held - beta))
+
+    def _of_sample(self) -> np.ndarray:
+        """The x of a sample of the rows with as much more cost."""
+        erm = self.erm
+        index = np.random.default_rng(self.options.seed).permutation(erm.n)[: erm.n // SAMPLE_SHARE]
+        index.sort()
+        cost = erm.cost[index] * (erm.cost.sum() / erm.cost[index].sum())
+        small = ERM(None, erm.y[index], cost, erm.loss, erm.phi[:, index] if len(erm.phi) else erm.phi)
+        options = replace(self.options, tol=max(SAMPLE_TOL, self.options.tol), growing=False, trace=False)
+        run = _Sample(options, small, self.rows.take(index), self.constant, self.monitor)
+        run.solve()
+        return run.x
+
+    def _of_sweeps(self) -> np.ndarray:
+        """The x after some sweeps of coordinate descent on the dual."""
+        erm = self.erm
+        linear, quadratic, kink = erm.loss.conjugate_terms
+        p = -linear * erm.y if erm.loss.classification else -erm.y
+        ridge = quadratic / erm.cost
+        phi = erm.phi if len(erm.phi) else None
+        qp = QP(Ridged(as_gram(erm.K), ridge), p, *erm.box(), phi, None, np.full(erm.n, kink))
+        watch = self.monitor.part("")
+        watch.callback, watch.verbose = None, False
+        run = RowSweeps(qp, self.rows, ridge, self.constant, 1.0, self.options.seed, watch)
+        run.solve(None, max(SWEEPS_TOL, self.options.tol), SWEEPS, True)
+        return np.concatenate([run.w, run.multipliers, run.v[len(erm.phi) :]])
+
+    def _search(self, direction: np.ndarray, along: np.ndarray) -> float:
+        """The length of the step to the minimum along a direction."""
+        erm = self.erm
+        fixed = float((self.penalty * self.x) @ direction)
+        bent = float((self.penalty * direction) @ direction)
+        first = abs(fixed - float(erm.asked(self.f) @ along))
+        short, long, length = 0.0, np.inf, 1.0
+        for _ in range(SEARCHES):
+            f = self.f + length * along
+            slope = fixed + length * bent - float(erm.asked(f) @ along)
+            if abs(slope) <= SEARCHED * first:
+                break
+            short, long = (short, length) if slope > 0 else (length, long)
+            curvature = bent + float(self._curvature(f) @ (along * along))
+            length = length - slope / curvature if curvature > 0 else np.inf
+            if not short < length < long:
+                length = 0.5 * (short + long) if np.isfinite(long) else 2.0 * short
+        return length
+
+    def _curvature(self, f: np.ndarray, far: bool = False) -> np.ndarray:
+        """θ; far from the minimum also of rows in the linear part of a Huber loss, which else count for nothing."""
+        loss = self.erm.loss
+        a = loss.argument(self.erm.y, f)
+        return self.erm.cost * (loss.secant(a) if far else loss.curvature(a))
+
+    # -- directions -------------------------------------------------------------------------------------------
+
+    def _direction(self, gradient: np.ndarray, gap: float) -> np.ndarray:
+        """Where Newton's step goes, or about where."""
+        theta, before = self._curvature(self.f, gap > FAR), self.theta
+        self.theta = theta
+        if self.hessian is None:
+            return self._conjugate_gradients(gradient, min(FORCING, np.sqrt(max(gap, 0.0))))
+        for sign in (1.0, -1.0):
+            part = np.maximum(sign * (theta - before), 0.0)
+            if part.any():
+                self.hessian += sign * self.rows.normal(part, self.extra)
+        damped = self.hessian.copy()
+        diagonal = np.diagonal(damped)
+        damped[np.diag_indices_from(damped)] += np.where(self.penalty > 0, 0.0, UNPENALISED * diagonal.max())
+        try:
+            return -cho_solve(cho_factor(damped, check_finite=False), gradient, check_finite=False)
+        except LinAlgError:  # rounding of rows that came and went
+            damped[np.diag_indices_from(damped)] += np.sqrt(UNPENALISED) * diagonal.max()
+            return -np.linalg.solve(damped, gradient)
+
+    def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
+        """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
+        crew = self._curved()
+        diagonal = crew.sum("diagonal")
+        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + UNPENALISED * (1.0 + diagonal.max()))
+        x = np.zeros_like(gradient)
+        residual = -gradient
+        z = residual / scale
+        p, rho = z.copy(), float(residual @ z)
+        goal = forcing**2 * rho
+        for _ in range(MOST_CG):
+            Hp = self.penalty * p + crew.sum("product", p)
+            length = rho / float(p @ Hp)
+            x += length * p
+            residual -= length * Hp
+            if self.options.trace:
+                y = self.x + x
+                self.objectives.append(self._objective(self._values(y), y))
+            z = residual / scale
+            rho, last = float(residual @ z), rho
+            if rho <= goal or self.monitor.stop_now():
+                break
+            p = z + (rho / last) * p
+        return x
+
+    def _curved(self) -> Crew:
+        """A crew over the rows with θ > 0, in as few blocks as there are threads: each answers with d numbers."""
+        rows, theta, extra = self.rows, self.theta, self.extra
+        if not rows.stored:
+            index = np.flatnonzero(theta)
+            if len(index) < TAKE_BELOW * rows.n:
+                theta, extra = theta[index], extra[index]
+                rows = rows.take(index)
+            if rows.sparse:
+                rows = Rows(Sparse.of(rows.matrix()).split(rows.threads), rows.threads)
+        return rows.crew(_Curved, (theta, extra.T))
+
+
+class _Sample(_Run):
+    """A run that nobody watches, but that may be stopped."""
+
+    def _record(self, primal: float, gap: float) -> Status | None:
+        return self.monitor.stop_now()
+
+
+class _Curved:
+    """A block's part of Ẑᵀ diag(θ) Ẑ, by products."""
+
+    def __init__(self, block: Block, theta: np.ndarray, extra: np.ndarray) -> None:
+        self.block, self.theta, self.extra = block, theta, np.ascontiguousarray(extra.T)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        d = self.block.d
+        out = np.zeros_like(x)
+        level = self.extra @ x[d:]
+        for a, b, tile in self.block.tiles():
+            theta = self.theta[a:b]
+            if isinstance(tile, Sparse):
+                curved_product(tile.indptr, tile.indices, tile.data, theta, level[a:b], x, out)
+            else:
+                level[a:b] = theta * (tile.dot(x[:d]) + level[a:b])
+                out[:d] += tile.t_dot(level[a:b])
+        out[d:] = level @ self.extra
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of the sum."""
+        d = self.block.d
+        out = np.zeros(d + self.extra.shape[1])
+        for a, b, tile in self.block.tiles():
+            if isinstance(tile, Sparse):
+                curved_diagonal(tile.indptr, tile.indices, tile.data, self.theta[a:b], out)
+            else:
+                out[:d] += self.theta[a:b] @ (tile.data * tile.data)
+        out[d:] = self.theta @ (self.extra * self.extra)
+        return out
+
+
+@jit
+def curved_product(indptr, indices, data, theta, level, x, out):
+    """out += Zᵀ θ (Zx + level), a row while it is near; level becomes θ (Zx + level)."""
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        even, odd = level[i], 0.0
+        s = start
+        while s + 1 < stop:
+            even += data[s] * x[indices[s]]
+            odd += data[s + 1] * x[indices[s + 1]]
+            s += 2
+        if s < stop:
+            even += data[s] * x[indices[s]]
+        t = theta[i] * (even + odd)
+        level[i] = t
+        if t != 0.0:
+            for s in range(start, stop):
+                out[indices[s]] += t * data[s]
+
+
+@jit
+def curved_diagonal(indptr, indices, data, theta, out):
+    """out[j] += Σ_i θ_i Z_ij²."""
+    for i in range(len(indptr) - 1):
+        t = theta[i]
+        if t != 0.0:
+            for s in range(indptr[i], indptr[i + 1]):
+                out[indices[s]] += t * data[s] * data[s]
