@@ -6,6 +6,7 @@ the certificate of every fit, solvers by name, time limits, callbacks, threads a
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,18 @@ from ..solvers import SOLVERS
 from . import choice
 from .parametric import Parametric
 
-__all__ = ["Machine", "Problem", "Solved"]
+__all__ = ["Machine", "Problem", "Solved", "stacklevel"]
+
+
+BETTER = 1e-3  # of a tolerance that was met and did not do
+
+
+def stacklevel() -> int:
+    """How many calls are between a warning and the user's code."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmargin."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @dataclass(frozen=True)
@@ -70,32 +82,53 @@ class Machine(BaseEstimator):
         """One problem, solved with the solver that the parameters name."""
         if not isinstance(self.solver, str):
             self.solver_ = type(self.solver).__name__
-            return self.solver.solve(erm() if self.solver.form is ERM else qp, start, monitor)
+            return self._run_solver(self.solver, qp, erm, start, monitor)
         best, steps = None, 0
         names = self._candidates(qp)
         for name in names:
             most = np.inf if name == names[-1] else choice.patience(name, qp)
-            solution = self._reach(name, qp, erm, start, monitor, self._options(qp, name, most))
+            options = self._options(qp, name, most)
+            if best is not None and best.status.converged:  # but not enough: the next one has to do better
+                options["tol"] *= BETTER
+            warm = start if best is None or name in choice.COLD else best.beta
+            solution = self._reach(name, qp, erm, warm, monitor, options)
             steps += solution.n_iter
-            if best is None or not best.certificate.gap < solution.certificate.gap:
-                best, self.solver_, start = solution, name, solution.beta
-            if solution.status not in (Status.MAX_ITERATIONS, Status.STALLED):
+            if best is None or self._worth(solution) <= self._worth(best):
+                best, self.solver_ = solution, name
+            if self._enough(solution):
                 break
         return replace(best, n_iter=steps)
 
+    def _enough(self, solution: Solution) -> bool:
+        """Whether there is nothing left to do, or no more to be done."""
+        return solution.status not in (Status.MAX_ITERATIONS, Status.STALLED)
+
+    def _worth(self, solution: Solution) -> tuple:
+        """Less is better."""
+        return not solution.status.converged, solution.certificate.gap
+
     def _reach(self, name: str, qp: QP, erm: Callable[[], ERM], start, monitor: Monitor, options: dict) -> Solution:
         """A solution by one solver with these options."""
-        solver = choice.make(name, options)
-        return solver.solve(erm() if solver.form is ERM else qp, start, monitor)
+        return self._run_solver(choice.make(name, options), qp, erm, start, monitor)
+
+    def _run_solver(self, solver, qp: QP, erm: Callable[[], ERM], start, monitor: Monitor) -> Solution:
+        if getattr(solver, "form", QP) is QP:
+            return solver.solve(qp, start, monitor)
+        problem = erm()
+        if problem is None:
+            raise ValueError(
+                f"solver={self.solver!r} was asked for; found that {type(self).__name__} has no primal form, which it "
+                "works on; use a solver of the dual, such as 'decomposition', 'mpd' or 'interior-point'"
+            )
+        return solver.solve(problem, start, monitor)
 
     def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> list[Solved]:
         """Solve the problems of a fit, side by side where there are several."""
         started = time.perf_counter()
         workers = min(th.count(self.n_jobs), len(problems))
-        gram = make_gram(1 if workers > 1 else self.n_jobs)
         starts = getattr(self, "_starts_", None) if self.warm_start else None
 
-        def solve(number: int, monitor: Monitor) -> Solved:
+        def solve(number: int, gram: Gram, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
             data = (gram if whole else gram.take(problem.rows), problem.y, problem.weight)
@@ -109,11 +142,12 @@ class Machine(BaseEstimator):
 
         # Threads are ours: BLAS threads take longer to meet than most of the products here take.
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            gram = make_gram(1 if workers > 1 else self.n_jobs)
             if workers == 1:
-                solved = [solve(k, monitor.part(p.label)) for k, p in enumerate(problems)]
+                solved = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
             else:
                 with ThreadPoolExecutor(workers) as pool:
-                    tasks = [pool.submit(solve, k, monitor.part(p.label)) for k, p in enumerate(problems)]
+                    tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
                     solved = [task.result() for task in tasks]
         self._conclude(solved, time.perf_counter() - started)
         return solved
@@ -141,7 +175,7 @@ class Machine(BaseEstimator):
                 f"({worst.relative_gap:.2g} of the objective), violation {worst.violation:.3g}, tol {self.tol:g}. "
                 "The model can be used as it is.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel(),
             )
 
     # -- parametric functions ---------------------------------------------------------------------------

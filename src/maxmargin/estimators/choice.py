@@ -6,12 +6,12 @@ from dataclasses import fields
 
 import numpy as np
 
-from ..gram import Factored
+from ..gram import Factored, Gram, low_rank
 from ..problem import QP
 from ..solvers import SOLVERS
 from ..solvers.base import linear_form
 
-__all__ = ["auto", "knows_features", "make", "patience", "stops_on_violation"]
+__all__ = ["COLD", "auto", "low_rank_or_not", "make", "patience", "stands_for", "stops_on_violation"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
@@ -19,9 +19,17 @@ DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 SWEEPS = 200, 10  # at least, and a feature: when more are needed, factorising is quicker
 
+LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
+PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
+PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack if a kernel is to be of low rank
+LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
+COLD = ("interior-point",)  # which would rather start from the middle than where sweeps got stuck
+
 
 def auto(qp: QP) -> tuple[str, ...]:
-    """Solvers that suit a problem, by name: each goes on where the one before got stuck."""
+    """Solvers that suit a problem, by name: each for the case that those before get stuck."""
+    if stands_for(qp.H) is not qp.H:
+        return ("interior-point",)
     if not knows_features(qp.H):
         if pairs_keep(qp.A):
             return ("decomposition",)
@@ -39,6 +47,19 @@ def patience(name: str, qp: QP) -> float:
     """The most iterations of a solver for which there is another."""
     least, a_feature = SWEEPS
     return max(least, a_feature * linear_form(qp.H).rows.d) if name == "sor" else np.inf
+
+
+def low_rank_or_not(gram: Gram, parametric: bool) -> Gram:
+    """A factor in place of a kernel matrix that is numerically of low rank, or the matrix."""
+    least, most = (PARAMETRIC_FROM, PARAMETRIC_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
+    if gram.n < least or low_rank(gram, PROBE_ERROR, PROBE_RANK) is None:
+        return gram
+    return low_rank(gram, LOW_RANK_ERROR, most) or gram
+
+
+def stands_for(H):
+    """The matrix that H approximates, or H."""
+    return H.original() if hasattr(H, "original") else H
 
 
 def knows_features(H) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from ..formulations import CSVC, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
-from .base import Problem
+from .base import Problem, stacklevel
 from .kernel import KernelMachine
 from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
 
@@ -316,7 +316,7 @@ class NuSVC(_KernelClassifier):
         asked = f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes that need nu in {found}"
         if not lenient:
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
-        warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=3)
+        warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=stacklevel())
 
     def _check_found(self, solved):
         if any(s.decision.found <= NO_MARGIN for s in solved):
@@ -324,5 +324,5 @@ class NuSVC(_KernelClassifier):
                 f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "
                 "raise nu",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=stacklevel(),
             )

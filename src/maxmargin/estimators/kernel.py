@@ -15,9 +15,9 @@ from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, Precomputed
 from ..gram.base import checked_block
 from ..gram.points import make_points, weigh
 from ..problem import QP
-from ..solution import Solution
+from ..solution import Solution, Status
 from . import choice
-from .base import Machine, Problem
+from .base import Machine, Problem, stacklevel
 from .checks import check_kernel, check_shared, checked_weight
 
 __all__ = ["KernelMachine", "SingleMachine"]
@@ -27,6 +27,7 @@ DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put do
 GAP = 1e-3  # of tol is the relative gap for a solver that stops on gaps: LIBSVM at tol leaves more (measured)
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
 FEATURES = ("sor", "newton", "interior-point")  # solvers that see features
+NEWTON_ROUNDS, NEWTON_TIGHTEN = 4, 1e-3  # until coefficients are as good as the weights that were found
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -100,7 +101,11 @@ class KernelMachine(Machine):
             return CallableGram(self.kernel, X)
         if self._kernel_.name == "linear" and self._sees_features(largest):
             return Factored(X, n_jobs)
-        return KernelGram(self._kernel_, X, n_jobs)
+        gram = KernelGram(self._kernel_, X, n_jobs)
+        definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
+        if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
+            return choice.low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
+        return gram
 
     def _sees_features(self, largest: int) -> bool:
         """Whether the solver is one that works on features, which a linear kernel has."""
@@ -118,12 +123,37 @@ class KernelMachine(Machine):
             "cache_size": self.cache_size,
         }
 
-    def _reach(self, name, qp, erm, start, monitor, options):
-        """As every machine; a solver that has found weights has also found coefficients, which are what we keep."""
-        solution = super()._reach(name, qp, erm, start, monitor, options)
-        if solution.w is None:
+    def _solve(self, qp, erm, start, monitor):
+        """As every machine; where a factor stands for the kernel and that is not enough, the kernel itself."""
+        solution = super()._solve(qp, erm, start, monitor)
+        kernel = choice.stands_for(qp.H)
+        if kernel is qp.H or self._enough(solution):
             return solution
-        return replace(solution, certificate=qp.certificate(solution.beta, solution.multipliers), w=None)
+        return super()._solve(replace(qp, H=kernel), erm, solution.beta, monitor)
+
+    def _reach(self, name, qp, erm, start, monitor, options):
+        """As every machine; of a solver that has found weights we keep the coefficients, to the same gap."""
+        for _ in range(NEWTON_ROUNDS):
+            solution = super()._reach(name, qp, erm, start, monitor, options)
+            if solution.w is None:
+                break
+            proof = qp.certificate(solution.beta, solution.multipliers)
+            solution = replace(solution, certificate=proof, w=None)
+            if not solution.status.converged or proof.relative_gap <= GAP * self.tol:
+                break
+            options, start = options | {"tol": NEWTON_TIGHTEN * options["tol"]}, solution.beta
+        stuck = solution.status in (Status.MAX_ITERATIONS, Status.STALLED)
+        if stuck and solution.certificate.violation <= self.tol and not choice.stops_on_violation(name, qp):
+            solution = replace(solution, status=Status.CONVERGED)  # not to the gap that it was asked for, but to tol
+        return solution
+
+    def _enough(self, solution):
+        """A gap may be small while few violations are not; then another solver gets a try."""
+        stopped = not solution.status.converged and super()._enough(solution)
+        return stopped or solution.certificate.violation <= self.tol
+
+    def _worth(self, solution):
+        return solution.certificate.violation > self.tol, *super()._worth(solution)
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
@@ -139,7 +169,7 @@ class KernelMachine(Machine):
                 f"{eigenvalues[-1]:.3g}; the model is a stationary point and its gap is no proof: use another kernel "
                 "or other parameters",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=stacklevel(),
             )
 
     # -- prediction -------------------------------------------------------------------------------------
