@@ -107,6 +107,10 @@ def primal_problem(variant: Variant, kernel: str, data: Data) -> ERM | None:
     return variant.formulation.erm(KernelGram(KERNEL_CASES[kernel], data.X), variant.targets(data), data.weight)
 
 
+# Solvers of any QP; the others say what they take (``takes``), and only the grid asks all of them.
+GENERAL_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP and not hasattr(make, "objection")]
+
+
 def takes(name: str, problem: QP | ERM | None) -> bool:
     """Whether a solver takes a problem. If not, it says so in one sentence that names others."""
     solver = make_solver(name)

@@ -5,18 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import VARIANTS, make_data, verdict_on
+from cases import GENERAL_SOLVERS, VARIANTS, make_data, verdict_on
 from maxmargin.formulations import CSVC, SVDD, EpsilonSVR, NuSVC, OneClass
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import SOLVERS, solve
+from maxmargin.solvers import solve
 from referee import naive_kernel
 
-QP_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP]
-
-every_solver = pytest.mark.parametrize("solver", QP_SOLVERS)
+every_solver = pytest.mark.parametrize("solver", GENERAL_SOLVERS)
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
 
@@ -210,7 +208,7 @@ def test_unscaled_linear_problem(solver):
     check_optimum(qp, plain, solver, tol=1e-5, rel=1e-5)
 
 
-@given(seed=st.integers(0, 10**6), solver=st.sampled_from(QP_SOLVERS), variant=st.sampled_from(VARIANTS))
+@given(seed=st.integers(0, 10**6), solver=st.sampled_from(GENERAL_SOLVERS), variant=st.sampled_from(VARIANTS))
 @settings(max_examples=60)
 def test_small_random_problems(seed, solver, variant):
     """Few points on a coarse grid: ties, duplicates, empty classes' neighbours, coefficients at every kind of bound."""

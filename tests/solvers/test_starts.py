@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cases import VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
+from cases import GENERAL_SOLVERS, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, points
-from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import SOLVERS, decomposition, solve
+from maxmargin.solvers import decomposition, solve
 from referee import naive_kernel
 
-QP_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP]
-
-every_solver = pytest.mark.parametrize("solver", QP_SOLVERS)
+every_solver = pytest.mark.parametrize("solver", GENERAL_SOLVERS)
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
 
