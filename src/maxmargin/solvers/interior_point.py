@@ -58,12 +58,14 @@ BACK_OFF = 0.995  # of the way to the boundary
 CORRECTORS = 2  # Gondzio's, where factorising costs more than they do
 LONGER, GAIN = 0.3, 0.05  # a corrector aims at a step longer by this, and is kept if it gets longer by that
 CENTRED = 0.05  # Newton decrement, in units of the products, that counts as centred
-CENTER_STEPS = 30
+CENTER_STEPS = 8
+SMOOTHER = 10.0  # times μ, where that many steps do not lead to the central path
+TINY = 1e-300  # a rate at which no step ends at a bound
 SCREEN_FROM = 100_000  # rows
 FEASIBLE = 1e-9  # relative violation of a constraint that is rounding
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
-ROUNDING = 1e-15  # of the sizes of all terms of the objective: what a gap cannot be told from
+ROUNDING = 1e-14  # of the sizes of all terms of the objective: what a gap cannot be told from
 STALLED = 12  # iterations without a better gap
 TRIES = 6  # purified points that fell short of the tolerance before we stop
 SMALL = 2000  # variables: up to here we go on until the largest violation is below tol too
@@ -233,18 +235,18 @@ class _Run:
         missing = self._missing()
         x = solve(missing + moved)
         rates, curves, pulls = zip(*crew.ask("predict", x), strict=True)
-        length, pull = 1.0 / max(rates), np.sum(pulls, axis=0)
+        length, pull = 1.0 / max(*rates, TINY), np.sum(pulls, axis=0)
         mu = self.products / max(1, self.sides)
         reached = max(0.0, (1.0 - length) * self.products + length * length * sum(curves)) / max(1, self.sides)
         m = mu * min(1.0, reached / mu) ** 3 if self.sides else 0.0
         x = solve(missing + pull[:, 0] + m * pull[:, 1])
-        longest = 1.0 / max(crew.ask("correct", x, m))
+        longest = 1.0 / max(*crew.ask("correct", x, m), TINY)
         for _ in range(self.options.correctors):
             if longest > 1.0:
                 break
             right = missing + np.sum(crew.ask("aim", m, min(1.0, longest + LONGER)), axis=0)
             trial = solve(right)
-            further = 1.0 / max(crew.ask("retry", trial, m))
+            further = 1.0 / max(*crew.ask("retry", trial, m), TINY)
             if not further > longest + GAIN * (1 - longest):
                 break
             crew.ask("accept")
@@ -314,7 +316,10 @@ class _Run:
         if start is not None and not self.system.given:
             self.x[: self.d] = self.rows.t_dot(beta)
         if self.can_center:
-            self._center(mu)
+            # A small μ has sharp corners, around which Newton's method finds its way slowly if at all.
+            widest = slope * float(np.mean(np.where(np.isfinite(width), width, room)))
+            while not self._center(mu) and mu < widest:
+                mu *= SMOOTHER
         else:
             self._enclose(beta, H_beta, mu, room)
         return answer
@@ -332,8 +337,8 @@ class _Run:
         self.crew.each(lambda state, j: state.enclose(beta[edges[j] : edges[j + 1]], mu, room))
         self.pulled = self.crew.sum("pull")[:, 1]
 
-    def _center(self, mu: float) -> None:
-        """Newton's method for the w and η of the central path at μ."""
+    def _center(self, mu: float) -> bool:
+        """Newton's method for the w and η of the central path at μ; whether it got there."""
         crew, d, b = self.crew, self.d, self.qp.b
         crew.ask("look", self.x)
         for _ in range(CENTER_STEPS):
@@ -344,7 +349,7 @@ class _Run:
             x = self.system.solve(missing)
             decrement = float(missing @ x)
             if not decrement > CENTRED * self.sides * mu or self.monitor.stop_now():
-                return
+                return True
             crew.ask("project", x)
             straight = float(x[:d] @ self.x[:d] + x[d:] @ b), float(x[:d] @ x[:d])
 
@@ -354,6 +359,9 @@ class _Run:
             length = _root(slope, decrement)
             crew.ask("shift", length)
             self.x += length * x
+        crew.ask("place", mu)
+        self.pulled = crew.sum("pull")[:, 1]
+        return False
 
     # -- how to end ------------------------------------------------------------------------------------
 
@@ -376,7 +384,7 @@ class _Run:
         H_beta = qp.times(beta)
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
-            if len(F) <= PURE_UP_TO:
+            if 0 < len(F) <= PURE_UP_TO:
                 beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta, H_beta), F)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
             H_beta = qp.times(beta)
