@@ -578,14 +578,42 @@ def test_float32_is_not_copied_as_a_whole():
     assert peak < 2.0 * X.nbytes  # a copy in float64 alone would be that much
 
 
-@pytest.mark.parametrize("solver", ["decomposition", "smo"])
-def test_a_solver_by_name_reaches_the_gap_too(solver):
-    s = samples("noisy")
-    for machine in (LinearSVC(loss="hinge", C=0.1), LinearSVR(C=0.1)):
-        machine.set_params(solver=solver, tol=1e-5).fit(s.X, s.y)
-        assert machine.solver_ == solver
-        assert machine.status_ is Status.CONVERGED
-        assert machine.certificate_.relative_gap <= 1e-5
+BY_NAME = [
+    (machine, solver)
+    for machine in MACHINES
+    for solver in ("decomposition", "smo", "chunking", "mpd", "sor", "interior-point", "newton")
+    if solver != "newton" or MACHINES[machine].loss not in ("hinge", "epsilon_insensitive")  # which are not smooth
+]
+
+
+@pytest.mark.parametrize(("machine", "solver"), BY_NAME)
+def test_a_solver_by_name_reaches_the_gap_too(machine, solver):
+    machine = MACHINES[machine]
+    s = data_for(machine)
+    model = clone(machine).set_params(solver=solver, tol=1e-5).fit(s.X, s.y)
+    assert model.solver_ == solver
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.relative_gap <= 1e-5
+    y = targets(machine, s.y)
+    value = objective(machine, np.ravel(model.coef_), model.intercept_[0], s.X, y)
+    assert model.certificate_.primal == pytest.approx(value, rel=1e-7)
+    assert value <= (1 + 2e-5) * best_value(machine, s.X, y)
+
+
+@each_machine
+@pytest.mark.parametrize("scaled", [True, False], ids=["equal", "unequal"])
+def test_the_choice_of_a_solver_holds_for_more_samples(machine, scaled):
+    """Enough of them that no matrix is made; features so unequal that sweeps alone would crawl."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(2000, 15)) * (1.0 if scaled else np.logspace(0, 2, 15))
+    f = X[:, 0] + 0.3 * rng.normal(size=2000)
+    y = np.where(f > 0, 1, 0) if isinstance(machine, LinearSVC) else f
+    model = clone(machine).set_params(tol=1e-6).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.solver_ in ("sor", "interior-point", "newton")
+    assert model.certificate_.relative_gap <= 1e-6
+    value = objective(machine, np.ravel(model.coef_), model.intercept_[0], X, targets(machine, y))
+    assert model.certificate_.primal == pytest.approx(value, rel=1e-7)
 
 
 # -- among scikit-learn's tools -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ scikit-learn's support vector machines fail some of these (weights as copies, cl
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 EXPECTED_FAILURES: dict[str, str] = {}  # by name of a check; stays empty
 
@@ -28,6 +28,13 @@ MACHINES = [
     OneClassSVM(kernel="linear"),
     SVDD(),
     SVDD(kernel="linear"),
+    LinearSVC(),
+    LinearSVC(loss="hinge"),
+    LinearSVC(loss="huber"),
+    LinearSVC(intercept_scaling=1.0),
+    LinearSVR(),
+    LinearSVR(loss="squared_epsilon_insensitive"),
+    LinearSVR(intercept_scaling=1.0),
 ]
 
 

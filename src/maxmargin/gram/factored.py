@@ -68,7 +68,7 @@ class Factored(Gram):
 
     def block(self, index):
         self.cost.evals += len(index) ** 2
-        return self._cross(np.asarray(index), self.Z.take(index))
+        return self._cross(np.asarray(index), self.Z.take(index)) if len(index) else np.zeros((0, 0))
 
     def duplicates(self):
         """Neighbours after sorting by a random projection, checked entry by entry."""
