@@ -199,7 +199,7 @@ class _Run:
             if not status.converged:
                 break
         if share < 1.0:
-            self._enter(np.arange(self.qp.n), 1.0, share)
+            self.beta = feasible(self.groups, share * self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
         for _ in range(REFINEMENTS):
             near = share == 1.0 and status in (Status.CONVERGED, Status.STALLED)
             if near and self.options.newton:
