@@ -30,6 +30,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from .. import threads as th
 from ..rows import Rows
 from .base import Gram
 from .factored import Factored
@@ -37,6 +38,7 @@ from .factored import Factored
 __all__ = ["LowRank", "low_rank"]
 
 BLOCK, LEAST_BLOCK = 64, 16  # points drawn at a time: twice as many as were kept before, in that range
+WIDE_PRODUCTS = 20_000  # points from which on a product is long enough for threads
 DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
 ROUNDING = 2.0**-52  # of K_ii a column: what the products behind d can be wrong by
 
@@ -82,16 +84,24 @@ def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int 
             "a low-rank factor was asked for; found a negative diagonal entry; use a positive semi-definite kernel"
         )
     lacking = diagonal.copy()
-    target = tol * float(diagonal.sum())
-    wide = gram.wide()
-    rng = np.random.default_rng(seed)
-    Lt = np.empty((min(most, 2 * BLOCK), n))  # columns of L as rows
+    with th.blas_limit(gram.threads if n >= WIDE_PRODUCTS else 1):
+        Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed))
+    if Lt is None:
+        return None
+    lacking += ROUNDING * (len(Lt) + 1) * diagonal
+    return LowRank(gram, np.ascontiguousarray(Lt.T) if len(Lt) else np.zeros((n, 1)), lacking)
+
+
+def _columns(gram: Gram, lacking: np.ndarray, target: float, most: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Columns of L as rows, until what they lack of the diagonal adds up to no more than the target."""
+    n = gram.n
+    Lt = np.empty((min(most, 2 * BLOCK), n))
     p, block = 0, BLOCK
     while lacking.sum() > target:
         if p == most:
             return None
         J = _drawn(lacking, min(block, most - p), rng)
-        R = wide.rows(J)
+        R = gram.rows(J)
         R -= Lt[:p, J].T @ Lt[:p]
         G = R[:, J]
         factor, order, rank, _ = dpstrf(0.5 * (G + G.T), tol=DEPENDENT * float(G.diagonal().max()), lower=1)
@@ -106,8 +116,7 @@ def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int 
         lacking[J[kept]] = 0.0  # exactly: they are pivots
         p += len(kept)
         block = int(np.clip(2 * len(kept), LEAST_BLOCK, BLOCK))
-    lacking += ROUNDING * (p + 1) * diagonal
-    return LowRank(gram, np.ascontiguousarray(Lt[:p].T) if p else np.zeros((n, 1)), lacking)
+    return Lt[:p]
 
 
 def _drawn(lacking: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
