@@ -247,6 +247,30 @@ def test_functions_can_be_searched():
     assert cross_val_score(make_pipeline(StandardScaler(), machine), s.X[:60], s.y[:60], cv=2).mean() > 0
 
 
+@pytest.mark.parametrize("solver", ["auto", "mpd"])
+def test_a_list_of_functions_in_a_pipeline_cloned_searched_and_pickled(solver):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-10, 30, (120, 1))
+    z = (X[:, 0] - X.mean()) / X.std()  # what the machine sees behind the scaler
+    y = 2 * np.sin(z) + np.exp(-8 * z**2) + 0.1 * rng.normal(size=120)
+    pipeline = make_pipeline(StandardScaler(), SVR(parametric=[np.sin, np.cos], gamma=4.0, solver=solver))
+    grid = {"svr__parametric": [None, [np.sin], [np.sin, np.cos]], "svr__C": [0.01, 1.0]}
+    search = GridSearchCV(clone(pipeline), grid, cv=3).fit(X, y)
+    assert search.best_params_["svr__C"] == 1.0 and search.best_params_["svr__parametric"] is not None
+    scores = {
+        str(p["svr__parametric"]): s
+        for p, s in zip(*(search.cv_results_[k] for k in ("params", "mean_test_score")), strict=True)
+        if p["svr__C"] == 0.01
+    }
+    assert scores[str([np.sin])] > scores["None"] + 0.2
+    model = search.best_estimator_[-1]
+    assert model.status_ is Status.CONVERGED and model.parametric_coef_[0] == pytest.approx(2.0, abs=0.3)
+    copy = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(copy.predict(X), search.predict(X))
+    again = clone(copy.best_estimator_).fit(X, y)
+    np.testing.assert_array_equal(again[-1].parametric_coef_, model.parametric_coef_)
+
+
 def test_a_second_fit_without_functions_forgets_them():
     X, y, X_test = data_for(MACHINES["svr"])
     model = SVR(parametric=bend, solver=Referee()).fit(X, y)
