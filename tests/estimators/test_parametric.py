@@ -151,6 +151,22 @@ def test_a_season_and_a_remainder_are_told_apart():
     assert model.status_ is Status.CONVERGED
 
 
+def test_a_small_gap_with_violations_left_is_mended_on_the_factor(monkeypatch):
+    """One dimension, a kernel of low rank: the interior method goes first, and may stop before violations are small."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (2500, 1))
+    y = np.sin(X[:, 0]) + np.sinc(2 * (X[:, 0] - 5)) + rng.uniform(-0.3, 0.3, 2500)
+    machine = SVR(C=1.0, gamma=2.0, epsilon=0.05, parametric=[np.sin, np.cos])
+    exact = clone(machine).fit(X, y)
+    monkeypatch.setattr("maxmargin.estimators.kernel.GAP", 10.0)
+    mended = clone(machine).fit(X, y)
+    assert (exact.solver_, mended.solver_) == ("interior-point", "mpd")
+    for model in (exact, mended):
+        assert model.status_ is Status.CONVERGED and model.certificate_.violation <= 1e-3
+    assert mended.certificate_.dual == pytest.approx(exact.certificate_.dual, rel=1e-5)
+    np.testing.assert_allclose(mended.parametric_coef_, exact.parametric_coef_, atol=1e-3)
+
+
 # -- weights and classes --------------------------------------------------------------------------------
 
 
