@@ -14,6 +14,7 @@ from maxmargin.solvers import MPD, mpd, solve
 
 AS_PUBLISHED = {
     "hessian": "diagonal", "clamping": False, "augment": 0.0, "eager": 0.0, "orthogonal": False, "newton": False,
+    "omega": 1.0,
 }  # fmt: skip
 LARGE = {"MATRIX_UP_TO": 0, "SHRINK_FROM": 15, "GROW_FROM": 15, "STEPS_A_CALL": 20_000}
 

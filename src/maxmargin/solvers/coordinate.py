@@ -11,7 +11,7 @@ one variable cannot keep an equality constraint, so the bias changes its role (M
 | --- | --- | --- |
 | left out | K | ``adatron``, ω = 1 |
 | penalised | K + 1 | ``sor`` |
-| free, or any rows of A | K + ρ QᵀQ, Q = TA orthonormal | ``sor``: the multipliers of A follow, as MPD does (§5.4) |
+| free, or any rows of A | K + ρ QᵀQ, Q = TA orthonormal | ``sor``: the multipliers of A follow, as in mpd.py |
 
 For kernels, rows come in blocks for the variables that violate most, and in a block it is always the variable that
 gains most that moves: sweeps over all of them, which is how SOR is usually written, take some fifty times as many
@@ -26,20 +26,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import threads as th
 from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
 from .base import close, linear_form
 from .decomposition import Decomposition
-from .mpd import INNER_TOL, MPD, STEPS_A_CALL, _Part, _Run
-from .pairs import single_steps, subtract_rows
+from .mpd import MPD, OMEGA
 from .row_sweeps import RowSweeps
 
 __all__ = ["SOR", "Adatron"]
 
-KERNEL_OMEGA = 1.7  # 2.6 to 3.7 times fewer steps than ω = 1 (measured: docs/mpd.md)
 ROWS_OMEGA = 1.0  # plain Gauss–Seidel
 
 
@@ -80,12 +77,12 @@ class Adatron:
 class SOR:
     """Successive over-relaxation: clipped Gauss–Seidel steps, ω times as long."""
 
-    omega: float | None = None  # relaxation, in (0, 2); None: 1.7 for kernels, 1 over rows of features
+    omega: float | None = None  # relaxation, in (0, 2); None: 1.6 for kernels, 1 over rows of features
     tol: float = 1e-3  # relative gap where H is known by features, else the largest violation
     max_iter: int = -1  # sweeps over rows of features, else steps; −1: until ten million rows, or steps, are done
     shrinking: bool = True  # leave out variables that are stuck at a bound
     cache_size: float | str = "auto"  # megabytes for kernel rows
-    seed: int = 0  # order of the rows in a sweep
+    seed: int = 0  # order of the rows in a sweep, or in which a large problem grows from a sample
 
     form: ClassVar[type] = QP
 
@@ -106,41 +103,8 @@ class SOR:
             status = sweeps.solve(start, self.tol, self.max_iter, self.shrinking)
             beta = sweeps.beta.copy()
             return close(qp, beta, sweeps.multipliers, qp.times(beta), status, sweeps.sweeps, monitor, gram.evals)
-        steps = MPD(tol=self.tol, max_iter=self.max_iter, shrinking=self.shrinking, cache_size=self.cache_size)
-        run = _Relaxed(steps, qp, monitor, self.omega or KERNEL_OMEGA)
-        beta, H_beta, status = run.solve(start)
-        eta = run.equality.T.T @ run.equality.multipliers(qp, beta, H_beta)
-        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, gram.evals)
-
-
-class _Relaxed(_Run):
-    """MPD with relaxed steps in place of its Algorithm 1; multipliers move by ρ(Aβ − b) when variables are content."""
-
-    def __init__(self, options: MPD, qp: QP, monitor: Monitor, omega: float) -> None:
-        super().__init__(options, qp, monitor)
-        self.omega = omega
-        self.joint = False
-
-    def _improve(self, part: _Part, pull, violation: float, lack: float, tol_p: float, tol_d: float) -> None:
-        """Steps on the working set, then v brought up to date everywhere."""
-        part.set = S = self._working_set(part, pull)
-        W, whole = S.W, len(S.W) == len(pull)
-        v, beta, rise, fall = part.v[W], part.beta[W], part.rise[W], part.fall[W]
-        tol = tol_p if whole else max(INNER_TOL * violation, 0.9 * tol_p)
-        most = min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // len(W)))
-        lower, upper, eps = S.box
-        # A step of 1 / (diag / ω) is ω times as long, and the largest gain stays the largest.
-        rows = (S.H, np.arange(len(W)))
-        steps, _, _ = single_steps(*rows, v, beta, lower, upper, eps, S.diag / self.omega, rise, fall, tol, most)
-        self.steps += steps
-        delta = beta - part.beta[W]
-        part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
-        moved = np.flatnonzero(delta)
-        lost = S.Q @ delta
-        self.r += lost
-        if whole:
-            part.v = v
-            return
-        slab, slots, delta = self.cache.slab, S.slots[moved], delta[moved]
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
-        part.v -= self.rho * (part.Q.T @ lost)
+        steps = MPD(
+            omega=self.omega or OMEGA, tol=self.tol, max_iter=self.max_iter, shrinking=self.shrinking,
+            cache_size=self.cache_size, seed=self.seed,
+        )  # fmt: skip
+        return steps.solve(qp, start, monitor)

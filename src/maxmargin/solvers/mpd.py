@@ -70,9 +70,11 @@ STEPS_A_CALL = 20_000_000  # variables looked at between two looks at the clock:
 WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
 SHARE = 0.45  # of tol are ε_p and ε_d: the violation that we report is that of one that grows plus one that shrinks
 INNER_TOL = 0.1  # how much of the violation a working set may keep
+OMEGA = 1.6  # half as many primal steps as ω = 1, or a third (measured: docs/mpd.md)
 STEP_BOUND = 1.9  # of ρ: dual steps below 2ρ converge
 SETTLED = 1e-3  # residual of Hγ_j = −a_j, whose right-hand side has mean square 1, that counts as solved
 SLOW = 0.7  # of |Aβ − b| left by a dual step: the working set cannot do better, another is due
+IN_VAIN = 5  # dual steps without a smaller |Aβ − b|: the next wait for half the violation
 FINER = 0.1  # next accuracy, of the one before, if exact products show that it was not enough
 REFINEMENTS = 10  # accuracies before rounding is blamed
 NEWTON_UP_TO = 300  # free variables in a Newton system
@@ -92,6 +94,7 @@ class MPD:
     hessian: str = "bound"  # of the dual: estimated as "diagonal" (MPD's eq. 8) or "full", or "bound": steps of ρ alone
     clamping: bool = True  # estimate it with variables at their bounds held there
     settled: bool = False  # wait for the estimate to converge before a dual step
+    omega: float = OMEGA  # primal steps are that many times as long, in (0, 2); 1: MPD's
     augment: float = 0.1  # ρ in units of the mean of H's diagonal; 0: MPD's plain Lagrangian, steps without a bound
     eager: float = 0.3  # a dual step is due when the violation is this share of ρ |Aβ − b|; 0: only below ε_p
     orthogonal: bool = True  # make rows of A orthogonal first
@@ -114,6 +117,10 @@ class MPD:
             raise ValueError(
                 f"augment={self.augment} was asked for; found no step that it allows; give augment > 0, or 0 with "
                 'hessian="full" or "diagonal"'
+            )
+        if not 0.0 < self.omega < 2.0:
+            raise ValueError(
+                f"omega={self.omega} was asked for; found that steps then do not converge; choose it in (0, 2)"
             )
         if self.working_set is not None and not 1 <= self.working_set <= 4096:
             raise ValueError(
@@ -432,8 +439,8 @@ class _Run:
         r, eta = self.r.copy(), self.eta.copy()
         steps, duals = algorithm_1(
             S.H, S.diag, S.Q, v, beta, *S.box, rise, fall, self.eta, self.r, S.gamma, S.R, S.free,
-            options.hessian != "bound" and self.joint, options.hessian == "full", options.clamping, options.settled,
-            self.rho, options.eager, STEP_BOUND * self.rho if self.rho > 0 else np.inf,
+            options.omega, options.hessian != "bound" and self.joint, options.hessian == "full", options.clamping,
+            options.settled, self.rho, options.eager, STEP_BOUND * self.rho if self.rho > 0 else np.inf,
             tol_p if whole else max(INNER_TOL * violation, 0.9 * tol_p),
             np.inf if not self.joint else tol_d if whole else max(INNER_TOL * lack, 0.9 * tol_d),
             whole, min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // len(W))), self.trace, self.traced,
@@ -482,7 +489,7 @@ class _Progress:
 @jit
 def algorithm_1(
     H, diag, Q, v, beta, lower, upper, eps, rise, fall, eta, r, gamma, R, free,
-    estimate, full, clamping, settled, rho, eager, bound, tol_p, tol_d, whole, most, trace, traced,
+    omega, estimate, full, clamping, settled, rho, eager, bound, tol_p, tol_d, whole, most, trace, traced,
 ):  # fmt: skip
     """Algorithm 1 on a matrix in memory, H + ρ QᵀQ; returns the number of primal and of dual steps.
 
@@ -491,7 +498,8 @@ def algorithm_1(
     n, k = len(v), len(Q)
     M = np.zeros((k, k))
     steps = duals = 0
-    lack_before = np.inf
+    lack_before = least_lack = np.inf
+    content, in_vain = tol_p, 0  # violation below which a dual step is due; dual steps that did not help
     i = 0
     t = 0.0
     while True:
@@ -550,10 +558,14 @@ def algorithm_1(
             return steps, duals
         if steps + duals >= most:
             return steps, duals
-        if lack >= tol_d and violation < max(tol_p, eager * rho * lack) and not waiting:
+        if lack >= tol_d and violation < max(content, eager * rho * lack) and not waiting:
             if not whole and lack > SLOW * lack_before:
                 return steps, duals
             lack_before = lack
+            in_vain = in_vain + 1 if rho > 0.0 and lack >= least_lack else 0
+            least_lack = min(least_lack, lack)
+            if in_vain == IN_VAIN:  # what the primal steps leave undone is as large as what is lacking
+                content, in_vain = 0.5 * content, 0
             if estimate:
                 for a in range(k):
                     for c in range(k):
@@ -580,10 +592,14 @@ def algorithm_1(
             if pull * pull / diag[s] == best:
                 i = s
                 break
-        # The minimum of ½ H_ii x² − (H_ii β_i + v_i) x + ε_i |x| in the box: soft threshold, then clip
+        # The minimum of ½ H_ii x² − (H_ii β_i + v_i) x + ε_i |x| in the box: soft threshold, then clip; over-relaxed,
+        # further in the same direction, but not over the corner at 0
         x = diag[i] * beta[i] + v[i]
         x = (max(x - eps[i], 0.0) + min(x + eps[i], 0.0)) / diag[i]
         x = min(max(x, lower[i]), upper[i])
+        further = min(max(beta[i] + omega * (x - beta[i]), lower[i]), upper[i])
+        if eps[i] == 0.0 or further * x > 0.0:
+            x = further
         t = x - beta[i]
         beta[i] = x
         rise[i] = -BIG if x >= upper[i] else (-eps[i] if x >= 0.0 else eps[i])
