@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, lru_cache
 
 from threadpoolctl import ThreadpoolController
@@ -60,6 +61,18 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_limits: list[int] = []  # that are in force, the last one innermost
+
+
+@contextmanager
 def blas_limit(threads: int):
     """A context in which BLAS uses at most that many threads."""
-    return _controller().limit(limits=threads, user_api="blas")
+    if _limits and _limits[-1] == threads:  # asking the libraries costs more than many a small product
+        yield
+        return
+    with _controller().limit(limits=threads, user_api="blas"):
+        _limits.append(threads)
+        try:
+            yield
+        finally:
+            _limits.remove(threads)

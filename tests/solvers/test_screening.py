@@ -9,7 +9,7 @@ from maxmargin.formulations import CSVC, EpsilonSVR
 from maxmargin.gram import Factored
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import InteriorPoint, interior_point, screening
+from maxmargin.solvers import InteriorPoint, screening, solve
 
 MACHINES = {
     "hinge": CSVC(C=0.5),
@@ -28,43 +28,64 @@ def problem(machine, n=3000, d=6, seed=0):
     return machine.qp(Factored(X), np.sign(f) if isinstance(machine, CSVC) else f, rng.uniform(0.5, 2.0, n))
 
 
+def watch(monkeypatch) -> list:
+    """The sizes of the parts that the interior method is asked for."""
+    sizes = []
+    solve = InteriorPoint.solve
+
+    def watched(self, qp, start=None, monitor=None):
+        sizes.append(qp.n)
+        return solve(self, qp, start, monitor)
+
+    monkeypatch.setattr(InteriorPoint, "solve", watched)
+    return sizes
+
+
+@pytest.mark.parametrize("start", ["cold", "sweeps", "far"])
 @pytest.mark.parametrize("name", MACHINES)
-def test_the_answer_is_that_of_the_whole(name, monkeypatch):
+def test_the_answer_is_that_of_the_whole(name, start, monkeypatch):
     qp = problem(MACHINES[name])
-    whole = InteriorPoint(tol=1e-9).solve(qp)
-    monkeypatch.setattr(interior_point, "SCREEN_FROM", 1000)
-    parts = []
-    screen = screening.screen
-
-    def watched(*args, **kwargs):
-        parts.append(screen(*args, **kwargs))
-        return parts[-1]
-
-    monkeypatch.setattr(interior_point, "screen", watched)
-    solution = InteriorPoint(tol=1e-9).solve(qp)
-    assert len(parts) == 1 and max(len(s.beta) for s in parts[0][2]) < qp.n
+    whole = InteriorPoint(tol=1e-9, screening=False).solve(qp)
+    begin = {
+        "cold": lambda: None,
+        "sweeps": lambda: solve(qp, "sor", tol=1e-3).beta,
+        "far": lambda: np.where(np.arange(qp.n) % 2 == 0, np.minimum(qp.upper, 3.0), 0.0),
+    }[start]()
+    sizes = watch(monkeypatch)
+    solution = InteriorPoint(tol=1e-9).solve(qp, begin)
     assert solution.status is Status.CONVERGED
     assert solution.certificate.relative_gap <= 1e-9
     assert solution.certificate.infeasibility < 1e-9
     assert solution.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-8)
+    smooth = "squared" in name or name == "huber"
+    assert sizes[0] == qp.n and (smooth or max(sizes[1:]) < qp.n)
 
 
 def test_rows_that_were_decided_wrongly_come_back(monkeypatch):
-    # A sample that has never seen half of the rows: its w sends them to the wrong bounds.
-    rng = np.random.default_rng(1)
-    X = np.vstack([rng.normal(size=(2000, 3)), rng.normal(size=(40, 3)) + [30.0, 0.0, 0.0]])
-    y = np.concatenate([np.sign(X[:2000, 0] + 0.5 * rng.normal(size=2000)), -np.ones(40)])
-    qp = CSVC(C=1.0).qp(Factored(X), y, np.ones(2040))
-    whole = InteriorPoint(tol=1e-9).solve(qp)
-    monkeypatch.setattr(interior_point, "SCREEN_FROM", 1000)
-    monkeypatch.setattr(screening, "SAMPLE", 100)
+    # Too few rows near their corner are let in, so that many of the others are sent to the wrong bound.
+    qp = problem(MACHINES["hinge"])
+    whole = InteriorPoint(tol=1e-9, screening=False).solve(qp)
+    monkeypatch.setattr(screening, "REACH", 0.0)
+    sizes = watch(monkeypatch)
     solution = InteriorPoint(tol=1e-9).solve(qp)
+    assert len(sizes) > 2 and max(sizes[1:]) < qp.n
+    assert (np.diff(sizes[1:]) > 0).all()
     assert solution.certificate.relative_gap <= 1e-9
     assert solution.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-8)
 
 
-def test_a_stop_in_the_middle_leaves_a_feasible_point(monkeypatch):
-    monkeypatch.setattr(interior_point, "SCREEN_FROM", 1000)
+def test_separable_data_of_a_large_cost():
+    """Rounded corners lead nowhere there: the interior method takes the whole."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, size=(2500, 20))
+    y = np.sign(X @ rng.normal(size=20))
+    qp = CSVC(C=1e4).qp(Factored(X), y, np.ones(2500))
+    screened, whole = (InteriorPoint(tol=1e-8, screening=yes).solve(qp) for yes in (True, False))
+    assert screened.status is Status.CONVERGED and screened.certificate.relative_gap <= 1e-8
+    assert screened.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-6)
+
+
+def test_a_stop_in_the_middle_leaves_a_feasible_point():
     qp = problem(MACHINES["hinge"])
     for steps in (1, 8, 15):
         left = iter(range(steps))

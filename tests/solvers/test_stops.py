@@ -45,6 +45,21 @@ def test_time_limit(solver, variant):
     check_usable(solution, variant)
 
 
+@pytest.mark.parametrize("solver", ["smo", "decomposition", "chunking"])
+@every_variant
+def test_no_other_bias_proves_more(variant, solver):
+    """Half way between extreme violations would do only near the optimum."""
+    qp = fast_problem(variant, "rbf", make_data("plain"))
+    if not takes(solver, qp) or hasattr(qp.H, "ridge"):
+        return
+    solution = solve(qp, solver, monitor=Monitor(callback=lambda step: True), tol=1e-9)
+    for j in range(len(qp.A)):
+        for shift in np.concatenate([-np.geomspace(1e-3, 3, 20), np.geomspace(1e-3, 3, 20)]):
+            other = solution.multipliers + shift * (np.arange(len(qp.A)) == j)
+            gap = qp.certificate(solution.beta, other, qp.times(solution.beta)).gap
+            assert gap >= solution.certificate.gap - 1e-9 * max(1.0, abs(solution.certificate.gap))
+
+
 @every_solver
 @every_variant
 def test_callback(solver, variant):

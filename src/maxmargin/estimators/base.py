@@ -86,11 +86,12 @@ class Machine(BaseEstimator):
         best, steps = None, 0
         names = self._candidates(qp)
         for name in names:
-            most = np.inf if name == names[-1] else choice.patience(name, qp)
-            options = self._options(qp, name, most)
+            last = name == names[-1]
+            options = self._options(qp, name, np.inf if last else choice.patience(name, qp))
+            options |= {} if last else choice.HOPE
             if best is not None and best.status.converged:  # but not enough: the next one has to do better
                 options["tol"] *= BETTER
-            warm = start if best is None or name in choice.COLD else best.beta
+            warm = start if best is None or choice.cold(name, qp) else best.beta
             solution = self._reach(name, qp, erm, warm, monitor, options)
             steps += solution.n_iter
             if best is None or self._worth(solution) <= self._worth(best):

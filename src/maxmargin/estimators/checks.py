@@ -5,13 +5,14 @@ from __future__ import annotations
 import numbers
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from ..gram import KERNELS
 from ..solvers import SOLVERS
 from .parametric import Parametric
 
-__all__ = ["check_choice", "check_kernel", "check_shared", "checked_weight", "is_number", "need"]
+__all__ = ["check_choice", "check_kernel", "check_labels", "check_shared", "checked_weight", "is_number", "need"]
 
 SWITCHES = ("shrinking", "fit_intercept", "break_ties", "warm_start")
 POSITIVE = ("C", "huber_delta", "tol")
@@ -88,8 +89,17 @@ def check_kernel(machine) -> None:
     need(machine, "cache_size", sized or machine.cache_size == "auto", 'give megabytes > 0 or "auto"')
 
 
+def check_labels(y: np.ndarray) -> None:
+    """As scikit-learn's check of classification targets, which most labels pass at first sight."""
+    whole = y.dtype.kind in "biuUS" or (y.dtype.kind == "f" and bool((y == np.rint(y)).all()))
+    if y.ndim != 1 or not whole:
+        check_classification_targets(y)
+
+
 def checked_weight(sample_weight, X) -> np.ndarray:
     """One weight >= 0 for each sample, not all of them 0."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise ValueError(

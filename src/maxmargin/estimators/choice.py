@@ -10,20 +10,22 @@ from ..gram import Factored, Gram, low_rank
 from ..problem import QP
 from ..solvers import SOLVERS
 from ..solvers.base import linear_form
+from ..solvers.interior_point import screens
 
-__all__ = ["COLD", "auto", "low_rank_or_not", "make", "patience", "stands_for", "stops_on_violation"]
+__all__ = ["HOPE", "auto", "cold", "low_rank_or_not", "make", "patience", "stands_for", "stops_on_violation"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
-SWEEPS = 200, 10  # at least, and a feature: when more are needed, factorising is quicker
+SWEEPS = 200, 10  # at least, and a feature: when more are needed, factorising is quicker,
+FEW_SWEEPS = 25  # and this many where it goes on from them
+HOPE = {"hope": 0.3}  # the gap after a first few of them, if there is another solver
 
 LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
 PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
 PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack if a kernel is to be of low rank
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
-COLD = ("interior-point",)  # which would rather start from the middle than where sweeps got stuck
 
 
 def auto(qp: QP) -> tuple[str, ...]:
@@ -45,8 +47,15 @@ def auto(qp: QP) -> tuple[str, ...]:
 
 def patience(name: str, qp: QP) -> float:
     """The most iterations of a solver for which there is another."""
+    if name != "sor":
+        return np.inf
     least, a_feature = SWEEPS
-    return max(least, a_feature * linear_form(qp.H).rows.d) if name == "sor" else np.inf
+    return FEW_SWEEPS if screens(qp) else max(least, a_feature * linear_form(qp.H).rows.d)
+
+
+def cold(name: str, qp: QP) -> bool:
+    """Whether a solver would rather start from the middle than where sweeps got stuck."""
+    return name == "interior-point" and not screens(qp)
 
 
 def low_rank_or_not(gram: Gram, parametric: bool) -> Gram:
@@ -70,6 +79,8 @@ def knows_features(H) -> bool:
 def pairs_keep(A: np.ndarray) -> bool:
     """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
     columns of the groups are linearly independent."""
+    if len(A) == 1 and A[0, 0] != 0.0 and (A == A[0, 0]).all():
+        return True
     kinds: list[np.ndarray] = []
     rest = np.ones(A.shape[1], bool)
     while rest.any():

@@ -8,11 +8,12 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..formulations import CSVC, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
 from .base import Problem, stacklevel
+from .checks import check_labels
 from .kernel import KernelMachine
 from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
 
@@ -53,7 +54,7 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         k = len(self.classes_)
         weight = weight[present]

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from ..formulations import CSVC, EpsilonSVR, SemiParametric
@@ -27,7 +26,7 @@ from ..rows import Rows
 from ..solution import Certificate, Status
 from . import choice
 from .base import Machine, Problem, Solved
-from .checks import check_choice, check_shared, checked_weight, is_number, need
+from .checks import check_choice, check_labels, check_shared, checked_weight, is_number, need
 from .multiclass import weighed_classes
 
 __all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
@@ -117,7 +116,7 @@ class LinearMachine(Machine):
         limit = min(most, self._rate(name, qp) * self.max_iter if self.max_iter > 0 else np.inf)
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
-        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed}
+        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed, "exact": False}
 
     @staticmethod
     def _rate(name: str, qp: QP) -> int:
@@ -333,7 +332,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         check_choice(self, "multi_class", ("ovr",), ": one class against the rest")
         X, rows, y, weight = self._check_input(X, y, sample_weight)
         formulation = CSVC(float(self.C), self.loss, float(self.huber_delta), self._free_intercept)
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         X, rows = self._present(X, rows, present)
         phi = self._fit_functions(X, y[present], weight[present])

@@ -18,10 +18,13 @@ LEAST_BYTES = 64 * MEGABYTE
 START_BYTES = 256 * MEGABYTE
 
 
-def cache_bytes(cache_size: float | str) -> int:
-    """The budget in bytes for ``cache_size`` in megabytes, or "auto": a third of what is free now."""
+def cache_bytes(cache_size: float | str, n: int | None = None) -> int:
+    """The budget in bytes for ``cache_size`` in megabytes, or "auto": a third of what is free now.
+
+    What n rows of n numbers would take at most need not be looked for.
+    """
     if cache_size == "auto":
-        return max(LEAST_BYTES, _free_bytes() // 3)
+        return LEAST_BYTES if n is not None and 8 * n * n <= LEAST_BYTES else max(LEAST_BYTES, _free_bytes() // 3)
     if isinstance(cache_size, str) or not cache_size > 0:
         raise ValueError(f'cache_size={cache_size!r} was asked for; found no size; give megabytes > 0 or "auto"')
     return int(cache_size * MEGABYTE)

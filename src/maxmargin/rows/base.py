@@ -67,6 +67,13 @@ class Crew:
             first = first + answer
         return first
 
+    def total(self, question: str, *args) -> np.ndarray:
+        """As ``sum``, into the answer of the first block."""
+        first, *rest = self.ask(question, *args)
+        for answer in rest:
+            first += answer
+        return first
+
     def collect(self, name: str) -> np.ndarray:
         """A per-row vector that the states own, put together."""
         return np.concatenate([getattr(state, name) for state in self.states], axis=-1)

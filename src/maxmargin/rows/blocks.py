@@ -110,15 +110,26 @@ class Block(ABC):
 
 
 class Normal:
-    """A normal matrix being added up: sparse rows by scatter, dense rows by SYRK in batches."""
+    """A normal matrix being added up: sparse rows by scatter, dense rows by SYRK in batches.
+
+    It may serve again and again (``clear``): memory of that size is cheap to fill and dear to get.
+    """
 
     def __init__(self, d: int, more: int, single: bool = False) -> None:
         self.size = d + more
-        self.sum = np.zeros((self.size, self.size), order="F")
-        self.scattered: np.ndarray | None = None
         self.single = single
+        self.sum: np.ndarray | None = None  # by SYRK, columns one after the other
+        self.scattered: np.ndarray | None = None  # by scatter, rows one after the other
         self.buffer: np.ndarray | None = None
         self.filled = 0
+
+    def clear(self) -> Normal:
+        """Begin again from 0."""
+        for matrix in (self.sum, self.scattered):
+            if matrix is not None:
+                matrix.fill(0.0)
+        self.filled = 0
+        return self
 
     def add(self, tile: Dense | Sparse, theta: np.ndarray, extra: np.ndarray) -> None:
         """Rows of a tile, those with θ = 0 left out."""
@@ -138,6 +149,8 @@ class Normal:
 
     def _flush(self) -> None:
         rows = self.buffer[: self.filled].T
+        if self.sum is None:
+            self.sum = np.zeros((self.size, self.size), order="F")
         if self.single:
             self.sum += ssyrk(1.0, rows)
         else:
@@ -145,10 +158,15 @@ class Normal:
         self.filled = 0
 
     def upper(self) -> np.ndarray:
-        """The upper triangle; what is below it means nothing."""
+        """The upper triangle, until the next ``clear``; what is below it means nothing."""
         if self.filled:
             self._flush()
-        return self.sum if self.scattered is None else self.sum + self.scattered
+        if self.sum is not None and self.scattered is not None:
+            self.sum += self.scattered
+            self.scattered.fill(0.0)
+        if self.sum is None and self.scattered is None:
+            self.sum = np.zeros((self.size, self.size), order="F")
+        return self.scattered if self.sum is None else self.sum
 
 
 class Dense(Block):

@@ -68,9 +68,8 @@ class Chunking:
             status = Status.MAX_ITERATIONS if 0 < self.max_iter <= n_iter else solution.status
             if not len(added) or not status.converged:
                 status = status if len(added) else _verdict(qp, groups, beta, H_beta, self.tol, solution.status)
-                return close(
-                    qp, beta, groups.multipliers(qp, beta, H_beta), H_beta, status, n_iter, monitor, gram.evals
-                )
+                eta = (groups.multipliers if status.converged else groups.balanced)(qp, beta, H_beta)
+                return close(qp, beta, eta, H_beta, status, n_iter, monitor, gram.evals)
             chosen[added] = True
 
 

@@ -105,7 +105,7 @@ class Decomposition:
             run = _Run(self, merged.qp, Groups(groups.label[merged.first], groups.columns, groups.sums), monitor)
             beta, H_beta, status = run.solve(None if start is None else merged.gather(start))
             beta, H_beta = merged.scatter(beta), H_beta[merged.owner]
-        eta = groups.multipliers(qp, beta, H_beta)
+        eta = (groups.multipliers if status.converged else groups.balanced)(qp, beta, H_beta)
         return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, run.gram.evals)
 
 
@@ -184,7 +184,7 @@ class _Run:
         self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
         least = min(qp.n, max(self.q, 2 * PREFETCH))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), least)
+        self.cache = RowCache(self.gram, cache_bytes(options.cache_size, qp.n), least)
 
     def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
         """β, Hβ computed by the problem, and why we stopped."""

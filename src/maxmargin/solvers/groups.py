@@ -86,7 +86,35 @@ class Groups:
         groups = [self.label == g for g in range(self.count)]
         m = np.array([(v + rise)[inside].max(initial=-BIG) for inside in groups])
         M = np.array([(v + fall)[inside].min(initial=BIG) for inside in groups])
-        levels = midway(m, M)
+        return self._of_levels(midway(m, M))
+
+    def balanced(self, qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
+        """The η whose gap is least, for a β that is not optimal: where it sends the variables, the sums are right.
+
+        A variable goes from its upper bound by way of 0 to its lower bound as the level of its group rises past v − ε
+        and v + ε; the level is where the sum of all passes what it must be. That is so where boxes end and nothing but
+        their ends holds a variable back.
+        """
+        ends = np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all()
+        if not ends or getattr(qp.H, "ridge", None) is not None:
+            return self.multipliers(qp, beta, H_beta)
+        v = -(H_beta + qp.p)
+        zero = np.clip(0.0, qp.lower, qp.upper)
+        levels = np.zeros(self.count)
+        for g in range(self.count):
+            inside = self.label == g
+            low, high, middle = qp.lower[inside], qp.upper[inside], zero[inside]
+            at = np.concatenate([(v - qp.eps)[inside], (v + qp.eps)[inside]])
+            drop = np.concatenate([high - middle, middle - low])
+            order = np.argsort(at)
+            passed = np.cumsum(drop[order]) >= high.sum() - self.sums[g]
+            levels[g] = at[order[int(passed.argmax())]] if passed.any() else at.max()
+        return self._of_levels(levels)
+
+    def _of_levels(self, levels: np.ndarray) -> np.ndarray:
+        """η of the levels of the groups."""
+        if self.count == 0:
+            return np.zeros(0)
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
         return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]

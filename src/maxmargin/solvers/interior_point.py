@@ -51,7 +51,7 @@ from .purify import polish, wants_off
 from .screening import screen
 from .systems import Dense, LeastSquares, Normal, Points, Quasi, System
 
-__all__ = ["InteriorPoint"]
+__all__ = ["InteriorPoint", "screens"]
 
 MOST_ITERATIONS = 200
 BACK_OFF = 0.995  # of the way to the boundary
@@ -61,7 +61,7 @@ CENTRED = 0.05  # Newton decrement, in units of the products, that counts as cen
 CENTER_STEPS = 8
 SMOOTHER = 10.0  # times μ, where that many steps do not lead to the central path
 TINY = 1e-300  # a rate at which no step ends at a bound
-SCREEN_FROM = 100_000  # rows
+SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 FEASIBLE = 1e-9  # relative violation of a constraint that is rounding
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
@@ -81,6 +81,7 @@ class InteriorPoint:
     max_iter: int = -1  # iterations; −1: 200
     system: str = "auto"  # "normal", "dense", "quasi", "lsmr": which equations are solved (systems.py)
     correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
+    exact: bool = True  # solve for the variables inside their boxes at the end, so that violations are small as well
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
 
     form: ClassVar[type] = QP
@@ -94,12 +95,10 @@ class InteriorPoint:
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start`` (feasible or not)."""
         monitor = monitor or Monitor()
-        factor = as_gram(qp.H).factor()
-        if self.screening and start is None and factor is not None and qp.n >= SCREEN_FROM and _holds_zero(qp):
-            solution = self._screened(qp, factor, monitor)
+        if self.screening and screens(qp):
+            solution = self._screened(qp, as_gram(qp.H).factor(), start, monitor)
             proof = solution.certificate
-            held = proof.infeasibility <= FEASIBLE * max(1.0, float(np.abs(solution.beta).max()))
-            if held and (proof.relative_gap <= self.tol or not solution.status.converged):
+            if proof.relative_gap <= self.tol or solution.status not in (Status.CONVERGED, Status.STALLED):
                 return solution
             start = solution.beta
         run = _Run(self, qp, monitor)
@@ -107,14 +106,20 @@ class InteriorPoint:
         steps, evals = max(1, run.iteration), as_gram(qp.H).evals
         return close(qp, answer.beta, answer.eta, answer.H_beta, status, steps, monitor, evals)
 
-    def _screened(self, qp: QP, factor: Factor, monitor: Monitor) -> Solution:
+    def _screened(self, qp: QP, factor: Factor, start: np.ndarray | None, monitor: Monitor) -> Solution:
         """Solve by parts of the rows."""
         inner = replace(self, screening=False)
-        beta, eta, parts = screen(
-            qp, factor, lambda part, gap: replace(inner, tol=gap).solve(part, None, monitor), self.tol
-        )
-        steps = sum(part.n_iter for part in parts)
-        return close(qp, beta, eta, qp.times(beta), parts[-1].status, steps, monitor, as_gram(qp.H).evals)
+        equality = Equality.of(qp)
+
+        def solve(part: QP, gap: float, start: np.ndarray) -> Solution:
+            return replace(inner, tol=gap).solve(part, start, monitor)
+
+        if start is not None:
+            start = equality.feasible(np.asarray(start, np.float64), qp.lower, qp.upper, qp.eps)
+        found = screen(qp, factor, solve, self.tol, start, monitor)
+        beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
+        H_beta = qp.times(beta)
+        return close(qp, beta, found.eta, H_beta, found.status, found.steps, monitor, as_gram(qp.H).evals)
 
 
 @dataclass
@@ -199,7 +204,8 @@ class _Run:
             least = min(least, relative)
             if relative <= target:
                 best = _better(best, self._purified(), tol)
-                if self._good(best) and (self.qp.n > SMALL or best.certificate.violation <= tol):
+                fine = not self.options.exact or self.qp.n > SMALL or best.certificate.violation <= tol
+                if self._good(best) and fine:
                     return best, Status.CONVERGED
                 tries, target = tries + 1, 0.1 * relative
             if stop or self.iteration >= self.most:
@@ -384,7 +390,7 @@ class _Run:
         H_beta = qp.times(beta)
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
-            if 0 < len(F) <= PURE_UP_TO:
+            if self.options.exact and 0 < len(F) <= PURE_UP_TO:
                 beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta, H_beta), F)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
             H_beta = qp.times(beta)
@@ -393,7 +399,7 @@ class _Run:
                 break
             best = pure
             off = wants_off(qp, beta, qp.gradient(beta, pure.eta, H_beta))
-            if not off.any() or len(F) > PURE_UP_TO:
+            if not self.options.exact or not off.any() or len(F) > PURE_UP_TO:
                 break
             eta, place = pure.eta, np.where(off, np.nan, place)
         return best if best.certificate.relative_gap <= self.options.tol else _better(best, self._inside(), 0.0)
@@ -467,9 +473,15 @@ def _root(slope, decrement: float) -> float:
     return length
 
 
-def _holds_zero(qp: QP) -> bool:
-    """Whether β = 0 is feasible: then so is every sample."""
-    return not qp.b.any() and bool((qp.lower <= 0).all() and (qp.upper >= 0).all())
+def screens(qp: QP) -> bool:
+    """Whether this is a long problem, of which most rows are decided by others: β = 0 is feasible, and so every sample,
+    and corners can be rounded off."""
+    factor = as_gram(qp.H).factor()
+    if factor is None or factor.rows.n < max(SCREEN_FROM, SCREEN_A_FEATURE * factor.rows.d) or qp.b.any():
+        return False
+    around = bool((qp.lower <= 0).all() and (qp.upper >= 0).all())
+    curved = np.isfinite(qp.upper - qp.lower) | (False if factor.ridge is None else factor.ridge > 0.0)
+    return around and bool(np.all(curved))
 
 
 def _forced(qp: QP) -> np.ndarray:

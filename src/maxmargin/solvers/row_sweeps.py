@@ -45,6 +45,7 @@ FAR_BYTES = 1 << 26  # of such rows at work at a time, if they are more
 CHUNK = 64  # of such rows that stay together
 CALL_ENTRIES = 20_000_000  # numbers of Z that a call of a leaf looks at: some 50 ms between two looks at the clock
 SHRINK = 0.25  # of the largest violation: a row that is pushed to its bound by more drops out
+TRIAL = 5  # sweeps that tell whether there is hope
 LOOK_ROWS = 5  # times n rows are visited at most before all rows are looked at again
 AGAIN = 0.7  # of the estimated gap at a look in vain: then the next look is worth it
 STALL_LOOKS = 50  # without progress before multipliers become more patient, or rounding is blamed
@@ -140,8 +141,8 @@ class RowSweeps:
         """u: what the constraints lack, in units of the extra columns (and √constant Σβ for a penalised bias)."""
         return self.beta @ self.state[:, EXTRA : EXTRA + self.extra] - self.offset
 
-    def solve(self, start: np.ndarray | None, tol: float, max_iter: int, shrinking: bool) -> Status:
-        """Sweep until the relative gap is below tol."""
+    def solve(self, start: np.ndarray | None, tol: float, max_iter: int, shrinking: bool, hope: float) -> Status:
+        """Sweep until the relative gap is below tol, or a few sweeps have left it above ``hope``."""
         qp, monitor = self.qp, self.monitor
         most = max_iter if max_iter > 0 else max(LEAST_SWEEPS, LEAST_VISITS // qp.n)
         self._begin(start)
@@ -167,7 +168,8 @@ class RowSweeps:
                     self.every, waited = 4 * self.every, 0
                 best = min(gap, best[0]), min(self.objective, best[1])
                 visited, estimate = 0, slack if slack > 0 else np.inf
-            if stop or self.sweeps >= most:
+            hopeless = self.sweeps == TRIAL and slack > hope * abs(self.objective)
+            if stop or hopeless or self.sweeps >= most:
                 self._hold()
                 return stop or Status.MAX_ITERATIONS
 

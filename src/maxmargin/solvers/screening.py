@@ -1,97 +1,144 @@
-"""Screening: most rows of a long linear problem are decided by a solution on few of them (SLIDES: chunking).
+"""Screening: most rows of a long linear problem are decided by a w that is nearly right (SLIDES: chunking).
 
-    w, η  <- the solution on a sample, whose boxes are as much wider as it is smaller
+    w, η  <- of a start that is good enough, or by Newton's method on rounded corners (rounding.py)
+    W     <- the rows nearest to their corner, s = 0 (or ±ε): those that may still change their mind
     repeat
-        W  <- the rows nearest to their corner, s = 0 (or ±ε): those that may still change their mind
         every other row goes to the bound that its s = Zw + p + Aᵀη sends it to, and stays there
         β_W, w, η  <- the solution on W
-    until no row outside W is sent elsewhere
+        W  <- and those outside that are sent elsewhere now
+    until there are none, or the gap of the whole is small enough
 
 Rows far from their corner keep their β whatever w does within reason, so they enter only by what they add to w. The
-solution on W is that of the whole once they all agree. Those that do not join the next W, which may be smaller: by
-then w is known so well that few rows are near their corner. Any solver of QPs serves for the parts.
+solution on W is that of the whole once they all agree. Any solver of QPs serves for the parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..gram import Factored, Gram, Ridged
 from ..gram.base import Factor
+from ..monitor import Monitor
 from ..problem import QP
-from ..rows import Rows
-from ..solution import Solution
+from ..solution import Solution, Status
+from .equality import Equality
+from .rounding import approach
 
-__all__ = ["screen"]
+__all__ = ["Screened", "screen"]
 
-SAMPLE = 8  # rows of which one is in the sample
-SAMPLE_GAP = 1e-2  # relative gap of the sample's solution
-FIRST_SHARE, LATER_SHARE = 0.1, 0.03  # of the rows are near enough to be in W
-FIRST_GAP = 1e-4  # of the solution on the first W
+GOOD_START = 0.02  # relative gap of a start that tells which rows are undecided
+UNDECIDED = 0.99  # of the rows whose β is not where their s sends them are nearer to their corner than W reaches
+REACH = 10.0  # times ρ of rounded corners, how far from its corner a row is in W
+LEAST_A_FEATURE = 2  # rows of W
 TIGHTER = 0.5  # of the gap that is asked of the whole is asked of W
 MORE = 3  # times as many rows, where W is too few to hold the constraints
 ROUNDS = 12
 
 
+@dataclass(frozen=True)
+class Screened:
+    """β and η of all rows, and how they came about."""
+
+    beta: np.ndarray
+    eta: np.ndarray
+    status: Status
+    steps: int
+
+
 def screen(
-    qp: QP, factor: Factor, solve: Callable[[QP, float], Solution], tol: float, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, list[Solution]]:
-    """β and η of all rows, and the solutions of the parts, each by solve(part, relative gap)."""
-    rows = factor.rows
-    ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
-    sample = np.sort(np.random.default_rng(seed).permutation(qp.n)[: qp.n // SAMPLE])
-    share = len(sample) / qp.n
-    Z = rows.take(sample)
-    box = (qp.lower[sample] / share, qp.upper[sample] / share)
-    solutions = [
-        solve(
-            QP(_gram(Z, share * ridge[sample]), qp.p[sample], *box, qp.A[:, sample], qp.b, qp.eps[sample]), SAMPLE_GAP
-        )
-    ]
-    w, eta = Z.t_dot(solutions[0].beta), solutions[0].multipliers
-    beta = np.full(qp.n, np.nan)
-    W = np.arange(qp.n)
-    share = FIRST_SHARE
+    qp: QP,
+    factor: Factor,
+    solve: Callable[[QP, float, np.ndarray], Solution],
+    tol: float,
+    start: np.ndarray | None,
+    monitor: Monitor,
+) -> Screened:
+    """Solve by parts, each by solve(part, relative gap, start)."""
+    view = _View(qp, factor)
+    steps, reach = 0, None
+    if start is not None:
+        beta = start
+        w, H_beta = factor.rows.t_dot(beta), qp.times(beta)
+        equality = Equality.of(qp)
+        eta = equality.T.T @ equality.multipliers(qp, beta, H_beta)
+        view.look(w, eta)
+        if view.gap(beta) <= GOOD_START:
+            astray = beta != view.sent
+            reach = float(np.quantile(view.distance[astray], UNDECIDED)) if astray.any() else 0.0
+    if reach is None:
+        smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
+        near = approach(qp, factor, TIGHTER * tol if smooth else 0.0, monitor)
+        beta, w, eta, steps = near.beta, near.x[: factor.rows.d], near.x[factor.rows.d :], near.steps
+        view.look(w, eta)
+        if near.stopped or smooth:
+            return Screened(beta, eta, near.stopped or Status.CONVERGED, steps)
+        reach = REACH * near.rho
+    most = min(qp.n, max(LEAST_A_FEATURE * len(w), int((view.distance <= reach).sum())))
+    outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
     for attempt in range(ROUNDS):
-        s = rows.dot(w) + qp.p + qp.A.T @ eta
-        sent, distance = _sent(qp, ridge, s)
-        decided = np.ones(qp.n, bool)
-        decided[W] = False
-        wrong = decided & (sent != beta)
-        if attempt > 1 and not wrong.any():
-            break
-        near = min(qp.n - 1, int(share * qp.n))
-        W = np.flatnonzero(wrong | (distance <= np.partition(distance, near)[near]))
-        beta = sent.copy()
-        beta[W] = 0.0
-        fixed, b = rows.t_dot(beta), qp.b - qp.A @ beta
-        # The objective of a part may be of any size: what counts is the gap as a share of the whole.
-        losses = -(s * sent + qp.eps * np.abs(sent) + 0.5 * ridge * sent**2)
-        whole = 0.5 * w @ w + qp.b @ eta + losses.sum()
-        some = 0.5 * (w - fixed) @ (w - fixed) + b @ eta + losses[W].sum()
-        gap = (TIGHTER * tol if attempt else FIRST_GAP) * abs(whole) / max(abs(some), np.finfo(float).tiny)
-        Z = rows.take(W)
-        part = QP(_gram(Z, ridge[W]), qp.p[W] + Z.dot(fixed), qp.lower[W], qp.upper[W], qp.A[:, W], b, qp.eps[W])
+        if attempt:
+            view.look(w, eta)
+            wrong = outside & (view.sent != beta)
+            if not wrong.any() or view.gap(beta) <= tol:
+                break
+            outside &= ~wrong
+        W = np.flatnonzero(~outside)
+        part, gap, fixed, decided = view.part(W, TIGHTER * tol)
         try:
-            solution = solve(part, min(gap, SAMPLE_GAP))
+            solution = solve(part, gap, beta[W])
         except ValueError:  # the rows that are left cannot make up for the others: Aβ = b needs more of them
             if len(W) == qp.n:
                 raise
-            share *= MORE
+            most = min(qp.n, MORE * len(W))
+            outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
             continue
-        solutions.append(solution)
+        steps += solution.n_iter
+        beta = decided
         beta[W] = solution.beta
-        w, eta = fixed + Z.t_dot(solution.beta), solution.multipliers
+        w, eta = fixed + part.H.factor().rows.t_dot(solution.beta), solution.multipliers
         if not solution.status.converged:
-            break
-        share = LATER_SHARE
-    return beta, eta, solutions
+            return Screened(beta, eta, solution.status, steps)
+    return Screened(beta, eta, Status.CONVERGED, steps)
 
 
-def _gram(Z: Rows, ridge: np.ndarray) -> Gram:
-    return Ridged(Factored(Z), ridge) if ridge.any() else Factored(Z)
+class _View:
+    """All rows as a w and an η see them."""
+
+    def __init__(self, qp: QP, factor: Factor) -> None:
+        self.qp, self.rows = qp, factor.rows
+        self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
+
+    def look(self, w: np.ndarray, eta: np.ndarray) -> None:
+        """Where each row is sent to, how far it is from being sent elsewhere, and the primal value."""
+        qp = self.qp
+        self.w, self.eta = w, eta
+        self.s = self.rows.dot(w) + qp.p + qp.A.T @ eta
+        self.sent, self.distance = _sent(qp, self.ridge, self.s)
+        self.losses = -(self.s * self.sent + qp.eps * np.abs(self.sent) + 0.5 * self.ridge * self.sent**2)
+        self.primal = 0.5 * w @ w + qp.b @ eta + self.losses.sum()
+
+    def gap(self, beta: np.ndarray) -> float:
+        """The relative gap of a β with w = Zᵀβ."""
+        qp = self.qp
+        dual = -(0.5 * self.w @ self.w + qp.p @ beta + qp.eps @ np.abs(beta) + 0.5 * self.ridge @ beta**2)
+        return float((self.primal - dual) / max(abs(self.primal), abs(dual), np.finfo(float).tiny))
+
+    def part(self, W: np.ndarray, tol: float) -> tuple[QP, float, np.ndarray, np.ndarray]:
+        """The problem on W, the relative gap that it needs, and what the other rows give: w, and their β."""
+        qp, decided = self.qp, self.sent.copy()
+        decided[W] = 0.0
+        fixed, b = self.rows.t_dot(decided), qp.b - qp.A @ decided
+        # The objective of a part may be of any size: what counts is the gap as a share of the whole.
+        rest = self.w - fixed
+        own = 0.5 * rest @ rest + b @ self.eta + self.losses[W].sum()
+        gap = tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny)
+        Z = self.rows.take(W)
+        ridge = self.ridge[W]
+        gram: Gram = Ridged(Factored(Z), ridge) if ridge.any() else Factored(Z)
+        return QP(gram, qp.p[W] + Z.dot(fixed), qp.lower[W], qp.upper[W], qp.A[:, W], b, qp.eps[W]), gap, fixed, decided
 
 
 def _sent(qp: QP, ridge: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,11 +18,13 @@ step but does not move the answer.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 
 import numpy as np
 import qdldl
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from .. import threads as th
@@ -57,15 +59,15 @@ def factor_spd(M: np.ndarray, threads: int):
     """A Cholesky factor of the upper triangle of M, shifted as little as it takes."""
     shift = 0.0
     diagonal = M.diagonal().copy()
-    with th.blas_limit(threads if len(M) >= PARALLEL_FROM else 1):
+    with th.blas_limit(threads) if len(M) >= PARALLEL_FROM else nullcontext():
         while True:
-            try:
-                return cho_factor(M, check_finite=False)
-            except LinAlgError:
-                shift = max(SHIFT, 100 * shift)
-                if not (shift < 1.0 and np.isfinite(diagonal).all()):
-                    raise
-                M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
+            factor, failed = dpotrf(M, clean=0)
+            if not failed:
+                return factor, False
+            shift = max(SHIFT, 100 * shift)
+            if not (shift < 1.0 and np.isfinite(diagonal).all()):
+                raise LinAlgError("a matrix of normal equations is not positive definite")
+            M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
 
 
 def solve_spd(M: np.ndarray, r: np.ndarray) -> np.ndarray:

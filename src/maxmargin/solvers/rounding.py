@@ -1,0 +1,286 @@
+"""Newton's method on rounded corners: w and η of a long linear problem to a few digits, in few passes (PRIMAL §2).
+
+With s = Zw + p + Aᵀη the QP's Lagrangian dual, the primal, is
+
+    min over w, η   ½‖w‖² + bᵀη + Σ_i max_{β_i in its box} [ −s_i β_i − ½ d_i β_i² − ε_i |β_i| ]
+
+Without a ridge d_i the sum has corners (the hinge), where β_i jumps from one bound to the other. Rounded off,
+
+    β_i(s) = middle + ½ (upper − middle) (1 − q(s + ε)) − ½ (middle − lower) (1 + q(s − ε)),     q(t) = t / √(t² + ρ²)
+
+    gradient  [ w − Zᵀβ ; b − Aβ ]          Hessian  [ I 0; 0 0 ] + Ẑᵀ Θ Ẑ,     Ẑ = [Z, Aᵀ],   θ_i = −dβ_i/ds
+
+    repeat
+        Newton step on (w, η), to where the slope along it vanishes
+        ρ <- less, once the step promised less than the corners hide
+    until the gap is small, or so few rows are near a corner that they decide one by one
+
+Huber's hinge (PRIMAL eq. 8) rounds corners off by a parabola; its curvature ends at once, so that Newton's method does
+not see what is behind, and takes twice as many steps (measured: a9a). Here θ falls like |s|⁻³, and rows F with θ above
+a small share of the most are all that cost d² each. When they are not much more than the features, Newton's method no
+longer sees the whole from its rows: the interior method (screening.py) goes on from there.
+
+Samples, whose boxes are as much wider as they are smaller, say where to start.
+
+| PRIMAL | here |
+| --- | --- |
+| sv, the rows in the quadratic part of the loss | F |
+| λI + X_svᵀX_sv | the Hessian |
+| Huber's h | ρ |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from .._jit import inline, jit
+from ..gram.base import Factor
+from ..monitor import Monitor
+from ..problem import QP
+from ..rows import Crew, Rows
+from ..rows.blocks import Normal
+from ..solution import Status
+from .systems import factor_spd
+
+__all__ = ["Near", "approach"]
+
+SMALLER = 8  # times fewer rows in the next smaller sample
+LEAST_ROWS, LEAST_A_FEATURE = 1000, 8  # rows of the smallest sample: at least, and a feature
+FIRST_RHO = 2.0  # of the mean of |s| at the start
+LESS_RHO = 0.2
+LEVEL_STEPS = 10  # with one ρ; a sample that takes more has told what it knows
+SMOOTH_STEPS = 50  # where there are no corners
+PROMISE = 0.5  # of what the corners hide: a step that promises less ends the work with this ρ
+FLAT = 0.2  # of the slope at the start that a search may leave
+SHORT = np.array([0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])
+LONG = np.array([1.5, 2.5, 4.0, 8.0, 16.0])
+KEEP = 0.02  # of the largest θ that is worth a row's place in F
+ENOUGH = 8.0  # rows a feature in the Hessian: of more, only some are taken, with more weight,
+A_PASS = 12.0  # unless they cost no more than a pass over all rows: this over the entries of a row, of the rows
+FEW, FEW_OF_SAMPLE = 12.0, 18.0  # rows of F a feature, below which we leave off
+HELD = 1e-5  # of the curvature that η would have if all rows were in F: keeps its step finite
+USED = 1e-9  # of the largest diagonal entry: features below have next to no rows
+
+
+@dataclass(frozen=True)
+class Near:
+    """A point near the solution."""
+
+    x: np.ndarray  # [w; η]
+    beta: np.ndarray  # where x sends the rows it was made from
+    rho: float
+    gap: float  # relative, for Aβ as it is
+    steps: int
+    stopped: Status | None  # by the monitor
+
+
+def approach(qp: QP, factor: Factor, tol: float, monitor: Monitor, seed: int = 0) -> Near:
+    """A point of all rows whose relative gap is below ``tol``, or as near as this method gets quickly."""
+    rows, ridge = factor.rows, np.zeros(qp.n) if factor.ridge is None else factor.ridge
+    whole = (ridge, qp.p, qp.lower, qp.upper, qp.eps, qp.A)
+    sizes = [qp.n]
+    while sizes[-1] // SMALLER >= max(LEAST_ROWS, LEAST_A_FEATURE * rows.d):
+        sizes.append(sizes[-1] // SMALLER)
+    order = np.random.default_rng(seed).permutation(qp.n) if len(sizes) > 1 else np.arange(qp.n)
+    near = Near(np.zeros(rows.d + len(qp.b)), np.zeros(qp.n), np.inf, np.inf, 0, None)
+    for size in reversed(sizes[1:]):
+        some = np.sort(order[:size])
+        part = _sampled(whole, some, size / qp.n)
+        near = _minimise(rows.take(some), part, qp.b, near, 0.0, FEW_OF_SAMPLE, monitor)
+        if near.stopped:
+            break
+    return _minimise(rows, whole, qp.b, near, tol, FEW, monitor)
+
+
+def _sampled(whole: tuple, some: np.ndarray, share: float) -> tuple:
+    """The per-row vectors of a sample, its boxes wider and its ridges smaller."""
+    ridge, p, lower, upper, eps, A = (v[..., some] for v in whole)
+    return share * ridge, p, lower / share, upper / share, eps, A
+
+
+def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float, few: float, monitor: Monitor) -> Near:
+    """Newton's method on these rows from where the last ones left off."""
+    d, crew, x = rows.d, rows.crew(CornerRows, vectors), near.x
+    size, inside, tried, steps = len(x), 0, 0, near.steps
+    is_w, diagonal = np.arange(size) < d, np.diag_indices(size)
+    level = crew.sum("look", x) / rows.n
+    rho = min(near.rho, FIRST_RHO * max(level, np.finfo(float).tiny))
+    pulled, factor = np.zeros(size), None
+    enough = max(ENOUGH * size, A_PASS * rows.n * rows.n / max(1, rows.work))
+    while True:
+        sums, most = zip(*crew.ask("respond", rho), strict=True)
+        primal, value, hidden, widths, smooth = np.sum(sums, axis=0)
+        pulled += crew.sum("pull")
+        gradient = np.where(is_w, x, 0.0) - pulled
+        gradient[d:] += b
+        primal += 0.5 * x[:d] @ x[:d] + b @ x[d:]
+        dual = -0.5 * pulled[:d] @ pulled[:d] - value
+        gap = primal - dual + abs(x[d:] @ gradient[d:])
+        relative = float(gap / max(abs(primal), abs(dual), np.finfo(float).tiny))
+        stopped = monitor.step(steps, float(primal), relative, inside)
+        if stopped or near.stopped or relative <= tol:
+            break
+        if tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS):
+            rho /= LESS_RHO  # where we were sure of
+            break
+        if factor is None or gradient @ cho_solve(factor, gradient, check_finite=False) > PROMISE * hidden:
+            inside = int(crew.sum("choose", KEEP * max(most)))
+            M = crew.total("normal", max(1, int(inside / enough)), steps)
+            weight = M[diagonal]
+            M[diagonal] = weight + np.where(is_w, 1.0, HELD * (widths / rho + smooth))
+            factor = factor_spd(M, rows.threads)
+        step = -cho_solve(factor, gradient, check_finite=False)
+        promise = -float(gradient @ step)
+        if promise <= PROMISE * hidden:
+            if inside < few * (weight > USED * weight.max()).sum():
+                break
+            rho, tried, factor = LESS_RHO * rho, 0, None
+            continue
+        crew.ask("aim", step)
+        length = _search(crew, x, step, b, promise)
+        crew.ask("move", length)
+        x, steps, tried = x + length * step, steps + 1, tried + 1
+    return Near(x, crew.collect("beta"), rho, relative, steps, stopped or near.stopped)
+
+
+def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise: float) -> float:
+    """Where the slope along the step, which grows, vanishes: roughly, in at most two passes over the rows."""
+    d = len(x) - len(b)
+    start, more = float(x[:d] @ step[:d] + b @ step[d:]), float(step[:d] @ step[:d])
+
+    def slopes(lengths: np.ndarray) -> np.ndarray:
+        return start + lengths * more - crew.sum("slopes", lengths)
+
+    one = slopes(np.ones(1))
+    if abs(one[0]) <= FLAT * promise:
+        return 1.0
+    if one[0] > 0.0:
+        lengths, found = np.r_[0.0, SHORT, 1.0], np.r_[-promise, slopes(SHORT), one]
+    else:
+        lengths, found = np.r_[1.0, LONG], np.r_[one, slopes(LONG)]
+    after = int(np.argmax(found > 0.0))
+    if found[after] <= 0.0:
+        return float(lengths[-1])
+    before = after - 1
+    share = found[before] / (found[before] - found[after])
+    return float(lengths[before] + share * (lengths[after] - lengths[before]))
+
+
+class CornerRows:
+    """Rows of Z with their coefficients and slopes."""
+
+    def __init__(self, block, ridge, p, lower, upper, eps, A) -> None:
+        self.block, self.p, self.E = block, p, np.ascontiguousarray(A.T)
+        middle = np.clip(0.0, lower, upper)
+        self.box = (ridge, eps, lower, middle, upper)
+        self.beta, self.change, self.theta, self.s, self.ds = (np.zeros(block.n) for _ in range(5))
+        self.total = Normal(block.d, self.E.shape[1])
+        self.rho = 0.0
+
+    def look(self, x: np.ndarray) -> float:
+        """s at x; Σ|s|. Reads Z."""
+        self._dot(x, self.s)
+        self.s += self.p
+        return float(np.abs(self.s).sum())
+
+    def respond(self, rho: float) -> tuple[np.ndarray, float]:
+        """β of s: sums (``corner``), and the largest θ."""
+        self.rho = rho
+        sums = np.zeros(5)
+        return sums, corner(self.s, self.p, *self.box, rho, self.beta, self.theta, self.change, sums)
+
+    def choose(self, least: float) -> int:
+        """Rows with a smaller θ count as flat; how many are left."""
+        self.theta[self.theta < least] = 0.0
+        return int(np.count_nonzero(self.theta))
+
+    def pull(self) -> np.ndarray:
+        """Ẑᵀ of how β changed. Reads Z."""
+        return np.concatenate([self.block.t_dot(self.change), self.change @ self.E])
+
+    def normal(self, every: int, number: int) -> np.ndarray:
+        """The upper triangle of Ẑᵀ Θ Ẑ, by one row in ``every``. Reads Z."""
+        theta, total = self.theta, self.total.clear()
+        if every > 1:
+            F = np.flatnonzero(theta)[number % every :: every]
+            theta = np.zeros_like(theta)
+            theta[F] = every * self.theta[F]
+        for a, b, tile in self.block.tiles():
+            total.add(tile, theta[a:b], self.E[a:b])
+        return total.upper()
+
+    def aim(self, step: np.ndarray) -> None:
+        """ds of a step. Reads Z."""
+        self._dot(step, self.ds)
+
+    def slopes(self, lengths: np.ndarray) -> np.ndarray:
+        """Σ β(s + t ds) ds for each length t."""
+        out = np.zeros(len(lengths))
+        along(self.s, self.ds, *self.box, self.rho, lengths, out)
+        return out
+
+    def move(self, length: float) -> None:
+        """Go along ds."""
+        self.s += length * self.ds
+
+    def _dot(self, x: np.ndarray, out: np.ndarray) -> None:
+        d = self.block.d
+        self.block.dot(x[:d], out)
+        if len(x) > d:
+            out += self.E @ x[d:]
+
+
+@inline
+def _soft(s, e):
+    """How far −s is beyond ±ε."""
+    return max(-s - e, 0.0) + min(-s + e, 0.0)
+
+
+@jit
+def corner(s, p, ridge, eps, lower, middle, upper, rho, beta, theta, change, sums):
+    """β(s), θ, how β changed, the largest θ; sums += primal, dual, gap, half-widths with corners, 1 / ridge."""
+    square, most = rho * rho, 0.0
+    for i in range(len(s)):
+        at, v, e, low, mid, high = s[i], ridge[i], eps[i], lower[i], middle[i], upper[i]
+        if v > 0.0:
+            x = _soft(at, e) / v
+            curvature = 1.0 / v if low < x < high and x != 0.0 else 0.0
+            x = z = min(max(x, low), high)
+            sums[4] += 1.0 / v
+        else:
+            up, down = 0.5 * (high - mid), 0.5 * (mid - low)
+            a = 1.0 / np.sqrt((at + e) * (at + e) + square)
+            b = 1.0 / np.sqrt((at - e) * (at - e) + square)
+            x = mid + up * (1.0 - (at + e) * a) - down * (1.0 + (at - e) * b)
+            curvature = square * (up * a * a * a + down * b * b * b)
+            z = high if at < -e else (low if at > e else mid)
+            sums[3] += up + down
+        most = max(most, curvature)
+        theta[i], change[i], beta[i] = curvature, x - beta[i], x
+        own = 0.5 * v * x * x + e * abs(x)
+        best = -(at * z + 0.5 * v * z * z + e * abs(z))
+        sums[0] += best
+        sums[1] += p[i] * x + own
+        sums[2] += best + at * x + own
+    return most
+
+
+@jit
+def along(s, ds, ridge, eps, lower, middle, upper, rho, lengths, out):
+    """out[k] += Σ β(s + t_k ds) ds."""
+    square = rho * rho
+    for i in range(len(s)):
+        v, e, low, mid, high, change = ridge[i], eps[i], lower[i], middle[i], upper[i], ds[i]
+        up, down = 0.5 * (high - mid), 0.5 * (mid - low)
+        for k in range(len(lengths)):
+            at = s[i] + lengths[k] * change
+            if v > 0.0:
+                x = min(max(_soft(at, e) / v, low), high)
+            else:
+                x = mid + up - down
+                x -= up * (at + e) / np.sqrt((at + e) * (at + e) + square)
+                x -= down * (at - e) / np.sqrt((at - e) * (at - e) + square)
+            out[k] += x * change
