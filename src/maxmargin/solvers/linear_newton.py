@@ -65,6 +65,8 @@ SEARCHES = 30  # Newton steps along a line
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
 UNPENALISED = 1e-12  # of the largest diagonal entry: keeps the system solvable where no row with θ > 0 sees η
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
+SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
+PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
 STALL = 3  # steps without progress before rounding is blamed
 NO_PROGRESS = 1e-14  # of the objective
 
@@ -136,6 +138,7 @@ class _Run:
         self.x = np.zeros(len(self.penalty))
         self.f = np.zeros(erm.n)
         self.steps = 0
+        self.length = 1.0  # of the last step
         self.theta = np.zeros(erm.n)
         self.hessian = np.diag(self.penalty) if d <= options.explicit else None
         self.objectives: list[float] = []
@@ -158,6 +161,7 @@ class _Run:
         erm = self.erm
         if start is not None and np.any(start):
             self._move_to(self.penalty * self._pushed(start))
+            self._fit_parameters()
         elif self.options.growing and erm.n >= SAMPLE_FROM:
             self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
         most = self.options.max_iter if self.options.max_iter > 0 else STEPS
@@ -179,9 +183,7 @@ class _Run:
             before = primal
             direction = self._direction(gradient, gap)
             along = self._values(direction)
-            length = self._search(direction, along)
-            self.x += length * direction
-            self.f += length * along
+            self.length = self._step(direction, along)
             self.steps += 1
 
     def _record(self, primal: float, gap: float) -> Status | None:
@@ -222,6 +224,27 @@ class _Run:
             return gap
         held = self._held(beta)
         return relative(held, pushed + self._pushed(held - beta))
+
+    def _fit_parameters(self) -> None:
+        """The η that suit w: Newton steps on them alone, which need no pass over the rows."""
+        columns = self.extra[:, : len(self.erm.phi)]
+        first = 0.0
+        for _ in range(PARAMETER_STEPS if columns.shape[1] else 0):
+            gradient = -(self.erm.asked(self.f) @ columns)
+            first = max(first, float(np.abs(gradient).max()))
+            if np.abs(gradient).max() < PARAMETER_TOL * first:
+                break
+            H = (columns * self._curvature(self.f, far=True)[:, None]).T @ columns
+            direction = np.zeros_like(self.x)
+            direction[self.parametric] = -np.linalg.lstsq(H, gradient, rcond=None)[0]
+            self._step(direction, columns @ direction[self.parametric])
+
+    def _step(self, direction: np.ndarray, along: np.ndarray) -> float:
+        """Go to the minimum along a direction; how far that was."""
+        length = self._search(direction, along)
+        self.x += length * direction
+        self.f += length * along
+        return length
 
     def _of_sample(self) -> np.ndarray:
         """The x of a sample of the rows with as much more cost."""
@@ -278,7 +301,7 @@ class _Run:
 
     def _direction(self, gradient: np.ndarray, gap: float) -> np.ndarray:
         """Where Newton's step goes, or about where."""
-        theta, before = self._curvature(self.f, gap > FAR), self.theta
+        theta, before = self._curvature(self.f, gap > FAR or self.length < SHORT), self.theta
         self.theta = theta
         if self.hessian is None:
             return self._conjugate_gradients(gradient, min(FORCING, np.sqrt(max(gap, 0.0))))

@@ -1,0 +1,121 @@
+"""The interior method: every form of its equations, PDCO's data, starts, and what it says when it is not done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cases import verdict_on
+from maxmargin.formulations import CSVC, EpsilonSVR, SemiParametric
+from maxmargin.gram import Factored, Shifted
+from maxmargin.monitor import Monitor
+from maxmargin.solution import Status
+from maxmargin.solvers import InteriorPoint
+
+SYSTEMS = ["normal", "dense", "quasi", "lsmr"]
+MACHINES = {
+    "hinge": CSVC(C=0.7),
+    "no bias": CSVC(C=0.7, fit_intercept=False),
+    "squared hinge": CSVC(C=0.7, loss="squared_hinge"),
+    "huber": CSVC(C=0.7, loss="huber"),
+    "svr": EpsilonSVR(C=0.7, epsilon=0.2),
+    "squared svr": EpsilonSVR(C=0.7, epsilon=0.2, loss="squared_epsilon_insensitive"),
+}
+
+
+def ones_and_zeros(n, d, separable, seed=0):
+    """PDCO §4: 0/1 rows, a tenth of them ones, with random labels or with those of a direction and a margin."""
+    rng = np.random.default_rng(seed)
+    direction = rng.uniform(-1, 1, d)
+    X = (rng.random((10 * n, d)) < 0.1).astype(float)
+    score = X @ direction
+    if not separable:
+        return X[:n], np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    far = np.abs(score) > 0.7
+    return X[far][:n], np.sign(score[far][:n])
+
+
+def problem(machine, n=70, d=8, sparse=False, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, d)) < 0.5, rng.normal(size=(n, d)), 0.0)
+    f = X @ rng.normal(size=d) + 0.5 * rng.normal(size=n) + 0.3
+    targets = np.sign(f) if isinstance(machine, CSVC) else f
+    return machine.qp(Factored(sp.csr_array(X) if sparse else X), targets, rng.choice([0.5, 1.0, 2.0], n))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("n", [70, 5], ids=["long", "wide"])
+def test_every_form_of_the_equations(name, system, n):
+    qp = problem(MACHINES[name], n=n, sparse=system == "quasi")
+    best = verdict_on(qp)
+    solution = InteriorPoint(tol=1e-8, system=system).solve(qp)
+    assert solution.status is Status.CONVERGED
+    assert solution.certificate.relative_gap <= 1e-8 or solution.certificate.gap < 1e-12
+    assert solution.certificate.infeasibility < 1e-10
+    assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("separable, C", [(True, 100.0), (False, 0.1)], ids=["separable", "noise"])
+@pytest.mark.parametrize("penalised", [False, True])
+def test_the_data_of_pdco(separable, C, penalised):
+    """§4 on a smaller scale: one with a margin and a large cost, one without any structure."""
+    X, y = ones_and_zeros(400, 30, separable)
+    gram = Shifted(Factored(X), 1.0) if penalised else Factored(X)
+    qp = CSVC(C=C, fit_intercept=not penalised).qp(gram, y, np.ones(len(y)))
+    solution = InteriorPoint(tol=1e-9).solve(qp)
+    assert solution.certificate.relative_gap <= 1e-9
+    assert -solution.certificate.dual == pytest.approx(verdict_on(qp).objective, rel=1e-7)
+
+
+def test_gaps_of_1e_8_as_a_matter_of_course():
+    for seed in range(5):
+        for machine in MACHINES.values():
+            qp = problem(machine, n=300, d=10, seed=seed)
+            solution = InteriorPoint().solve(qp)
+            assert solution.status is Status.CONVERGED and solution.certificate.relative_gap <= 1e-8
+            assert solution.n_iter <= 40
+
+
+def test_several_equality_constraints():
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(200, 5)), rng.uniform(-1, 1, 200)
+    phi = np.array([t, t**2, np.sin(3 * t)])
+    f = X @ rng.normal(size=5) + 2 * t + 0.3 * rng.normal(size=200)
+    qp = SemiParametric(EpsilonSVR(C=1.0, epsilon=0.1), phi).qp(Factored(X), f, np.ones(200))
+    solution, best = InteriorPoint(tol=1e-9).solve(qp), verdict_on(qp)
+    assert len(qp.A) == 4
+    assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-7)
+    np.testing.assert_allclose(solution.multipliers, best.multipliers, atol=1e-4)
+
+
+def test_a_start_at_the_answer_is_the_answer():
+    qp = problem(MACHINES["hinge"], n=300)
+    first = InteriorPoint(tol=1e-8).solve(qp)
+    again = InteriorPoint(tol=1e-8).solve(qp, first.beta)
+    assert again.status is Status.CONVERGED and again.n_iter <= 1
+    assert again.certificate.dual == pytest.approx(first.certificate.dual, rel=1e-9)
+
+
+def test_exact_points_have_bounds_and_zeros():
+    qp = problem(MACHINES["hinge"], n=500)
+    exact = InteriorPoint(tol=1e-4).solve(qp)
+    loose = InteriorPoint(tol=1e-4, exact=False).solve(qp)
+    for solution in (exact, loose):
+        assert solution.status is Status.CONVERGED and solution.certificate.relative_gap <= 1e-4
+    assert exact.certificate.violation <= 1e-4
+    inside = (exact.beta > qp.lower) & (exact.beta < qp.upper)
+    assert inside.sum() <= 9  # no more than there are features and a bias
+
+
+def test_too_few_iterations_leave_a_feasible_point():
+    qp = problem(MACHINES["svr"], n=300)
+    solution = InteriorPoint(tol=1e-12, max_iter=2).solve(qp, None, Monitor())
+    assert solution.status is Status.MAX_ITERATIONS
+    assert solution.certificate.infeasibility < 1e-10 and np.isfinite(solution.certificate.gap)
+
+
+def test_an_unknown_system():
+    with pytest.raises(ValueError, match='system=.* was asked for; found "auto", .*; choose one'):
+        InteriorPoint(system="qr")
