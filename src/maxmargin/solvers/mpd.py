@@ -202,6 +202,8 @@ class _Run:
         self.q = options.working_set or (qp.n if small else int(np.clip(qp.n // 8, 64, 512)))
         self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, self.q))
         self.rho = options.augment * self._unit()
+        # What lacks must fit into the boxes. Working sets, which see a part of it at a time, find that out later.
+        self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if small else 1.0
         self.lower, self.upper = qp.lower, qp.upper  # wider while we work on a sample
         self.beta = np.zeros(qp.n)
         self.eta = np.zeros(self.equality.count)  # multipliers of Qβ = c
@@ -234,7 +236,7 @@ class _Run:
         accuracy = tol
         for _ in range(REFINEMENTS):
             if status.converged:
-                status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy)
+                status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
             near = status in (Status.CONVERGED, Status.STALLED)
             self._settle(near and self.options.newton)
             H_beta = qp.times(self.beta)  # from here on no book-keeping counts
