@@ -39,7 +39,7 @@ def two_gaussians() -> QP:
 
 
 def figure1() -> Iterator[dict]:
-    """Both violations and η₁ at each iteration, as published, and bounded, eager and over-relaxed, with and without an estimate."""
+    """Both violations and η₁ at each iteration: as published, and with our steps."""
     methods = {
         "as published": AS_PUBLISHED,
         "our steps, Hessian estimated": STEPS_ALONE | {"hessian": "full"},

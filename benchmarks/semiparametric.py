@@ -34,6 +34,7 @@ COLUMNS = (
 CONTENDERS = ("auto", "mpd", "interior-point", "PIQP", "Clarabel")
 OURS = CONTENDERS[:3]
 MOST_POINTS = {"interior-point": 2000, "PIQP": 2000, "Clarabel": 1000}  # beyond: matrices of m² entries, minutes
+ONE_FROM = {"mpd": 50_000, "interior-point": 2000, "PIQP": 2000}  # points: from here on one problem only
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 SLOPE_FROM = 500  # points: below, a fit is overhead
 PEER, AT, SHARE = "PIQP", 2000, 1 / 20  # the target: so much of this one's time at this size
@@ -80,7 +81,10 @@ def scaling(options: argparse.Namespace) -> Iterator[dict]:
         for contender in options.contenders:
             if m > MOST_POINTS.get(contender, LARGEST) or contender in stopped:
                 continue
-            arguments = [contender, m, "--boxes", *options.boxes, "--costs", *options.costs, "--tol", options.tol]
+            boxes, costs = options.boxes, options.costs
+            if m >= ONE_FROM.get(contender, LARGEST + 1):
+                boxes, costs = boxes[:1], costs[len(costs) // 2 :][:1]
+            arguments = [contender, m, "--boxes", *boxes, "--costs", *costs, "--tol", options.tol]
             arguments += ["--limit", options.limit, "--repeat", options.repeat, "--budget", options.budget]
             reports = child(
                 "semiparametric_worker.py", *arguments, threads=options.threads, timeout=options.timeout,
@@ -271,7 +275,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--costs", type=float, nargs="+", default=(0.1, 1.0, 10.0))
     options.add_argument("--boxes", nargs="+", default=("C", "C/m"), choices=("C", "C/m"))
     options.add_argument("--contenders", nargs="+", default=CONTENDERS, choices=CONTENDERS)
-    options.add_argument("--tol", type=float, default=1e-3, help="of each contender, in its own sense")
+    options.add_argument("--tol", type=float, default=1e-3, help="of our solvers; QP_TOL is that of others")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--repeat", type=int, default=3, help="timed fits")
     options.add_argument("--budget", type=float, default=3, help="no further fit after this many seconds of them")
