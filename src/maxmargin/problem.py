@@ -30,6 +30,11 @@ from .solution import Certificate
 __all__ = ["QP", "ERM"]
 
 GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
+SPAN = 1 << 20  # variables that are looked at together, so that what is computed from them takes little memory
+
+
+def _spans(n: int) -> list[slice]:
+    return [slice(a, min(n, a + SPAN)) for a in range(0, n, SPAN)]
 
 
 @dataclass(frozen=True)
@@ -101,30 +106,36 @@ class QP:
 
         With one equality constraint this is LIBSVM's m(β) − M(β), whatever η.
         """
-        up = s + np.where(beta >= 0, self.eps, -self.eps)
-        down = s + np.where(beta > 0, self.eps, -self.eps)
-        grow = -up[beta < self.upper].min(initial=0.0)
-        shrink = down[beta > self.lower].max(initial=0.0)
-        return float(max(grow, 0.0) + max(shrink, 0.0))
+        grow, shrink = 0.0, 0.0
+        for at in _spans(self.n):
+            x, slope, eps = beta[at], s[at], self.eps[at]
+            up, down = slope + np.where(x >= 0, eps, -eps), slope + np.where(x > 0, eps, -eps)
+            grow = max(grow, -up[x < self.upper[at]].min(initial=0.0))
+            shrink = max(shrink, down[x > self.lower[at]].max(initial=0.0))
+        return float(grow + shrink)
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
         """How far the objective can be from its optimum (see above)."""
+        rows = sum(self._row_gaps(beta[at], s[at], at) for at in _spans(self.n))
+        return float(rows - eta @ (self.A @ beta - self.b))
+
+    def _row_gaps(self, beta: np.ndarray, s: np.ndarray, at: slice) -> float:
+        """The sum over some variables."""
+        lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
         ridge = getattr(self.H, "ridge", None)
-        r = s if ridge is None else s - ridge * beta
+        r = s if ridge is None else s - ridge[at] * beta
         # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
-        z = np.where(
-            r > self.eps, self.lower, np.where(r < -self.eps, self.upper, np.clip(0.0, self.lower, self.upper))
-        )
+        z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
         if ridge is not None:
-            shrunk = np.sign(-r) * np.maximum(np.abs(r) - self.eps, 0.0)
-            inner = np.clip(shrunk / np.where(ridge > 0, ridge, 1.0), self.lower, self.upper)
-            z = np.where(ridge > 0, inner, z)
+            d = ridge[at]
+            shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
+            z = np.where(d > 0, np.clip(shrunk / np.where(d > 0, d, 1.0), lower, upper), z)
         if np.isinf(z).any():
             return float("inf")  # an infinite box without curvature bounds nothing
-        terms = r * (beta - z) + self.eps * (np.abs(beta) - np.abs(z))
+        terms = r * (beta - z) + eps * (np.abs(beta) - np.abs(z))
         if ridge is not None:
-            terms += 0.5 * ridge * (beta * beta - z * z)
-        return float(np.maximum(terms, 0.0).sum() - eta @ (self.A @ beta - self.b))  # each is a maximum over z = β too
+            terms += 0.5 * d * (beta * beta - z * z)
+        return float(np.maximum(terms, 0.0).sum())  # each is a maximum over z = β too
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> Certificate:
         """The proof of quality for β and η."""

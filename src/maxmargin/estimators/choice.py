@@ -41,6 +41,8 @@ def auto(qp: QP) -> tuple[str, ...]:
         return ("newton", "interior-point") if form.rows.d <= NEWTON_UP_TO else ("sor", "newton")
     if qp.n <= MATRIX_UP_TO and pairs_keep(qp.A):
         return ("decomposition", "interior-point")
+    if form.rows.stored and screens(qp):
+        return ("interior-point",)  # which needs less memory for each row, and few passes
     # Sweeps take loose tolerances in a blink; where features are so unequal that they crawl, factorising pays.
     return ("sor", "interior-point") if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO else ("sor",)
 

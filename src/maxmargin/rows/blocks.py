@@ -331,16 +331,24 @@ class Stored(Block):
                 yield start + a, start + b, tile
 
     def gather(self, index):
-        parts = []
+        parts, out, filled = [], None, 0
         for start in range(0, self.n, self.tile):
             stop = min(self.n, start + self.tile)
             a, b = np.searchsorted(index, (start, stop))
-            if b > a:
-                rows = self.load(start, stop)
-                parts.append((rows if sp.issparse(rows) else np.asarray(rows))[index[a:b] - start])
-        if not parts:
-            return self.load(0, 1)[:0]
-        return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+            if b == a:
+                continue
+            rows = self.load(start, stop)
+            if sp.issparse(rows):
+                parts.append(rows[index[a:b] - start])
+                continue
+            rows = np.asarray(rows)
+            if out is None:
+                out = np.empty((len(index), self.d), rows.dtype)  # in one piece, so that there is never a second one
+            out[filled : filled + b - a] = rows[index[a:b] - start]
+            filled += b - a
+        if out is not None:
+            return out
+        return sp.vstack(parts, format="csr") if parts else self.load(0, 1)[:0]
 
     def split(self, parts):
         edges = np.linspace(0, self.n, parts + 1).astype(np.int64)

@@ -48,6 +48,7 @@ from .systems import factor_spd
 __all__ = ["Near", "approach"]
 
 SMALLER = 8  # times fewer rows in the next smaller sample
+SAMPLE_BYTES = 1 << 28  # of the largest sample of rows that are not in memory
 LEAST_ROWS, LEAST_A_FEATURE = 1000, 8  # rows of the smallest sample: at least, and a feature
 FIRST_RHO = 2.0  # of the mean of |s| at the start
 LESS_RHO = 0.2
@@ -84,6 +85,8 @@ def approach(qp: QP, factor: Factor, tol: float, monitor: Monitor, seed: int = 0
     sizes = [qp.n]
     while sizes[-1] // SMALLER >= max(LEAST_ROWS, LEAST_A_FEATURE * rows.d):
         sizes.append(sizes[-1] // SMALLER)
+    most = qp.n * (SAMPLE_BYTES if rows.stored else np.inf) / (8 * max(1, rows.work))
+    sizes = [size for size in sizes if size == qp.n or size <= most]
     order = np.random.default_rng(seed).permutation(qp.n) if len(sizes) > 1 else np.arange(qp.n)
     near = Near(np.zeros(rows.d + len(qp.b)), np.zeros(qp.n), np.inf, np.inf, 0, None)
     for size in reversed(sizes[1:]):
@@ -174,8 +177,7 @@ class CornerRows:
 
     def __init__(self, block, ridge, p, lower, upper, eps, A) -> None:
         self.block, self.p, self.E = block, p, np.ascontiguousarray(A.T)
-        middle = np.clip(0.0, lower, upper)
-        self.box = (ridge, eps, lower, middle, upper)
+        self.box = (ridge, eps, lower, upper)
         self.beta, self.change, self.theta, self.s, self.ds = (np.zeros(block.n) for _ in range(5))
         self.total = Normal(block.d, self.E.shape[1])
         self.rho = 0.0
@@ -240,11 +242,12 @@ def _soft(s, e):
 
 
 @jit
-def corner(s, p, ridge, eps, lower, middle, upper, rho, beta, theta, change, sums):
+def corner(s, p, ridge, eps, lower, upper, rho, beta, theta, change, sums):
     """β(s), θ, how β changed, the largest θ; sums += primal, dual, gap, half-widths with corners, 1 / ridge."""
     square, most = rho * rho, 0.0
     for i in range(len(s)):
-        at, v, e, low, mid, high = s[i], ridge[i], eps[i], lower[i], middle[i], upper[i]
+        at, v, e, low, high = s[i], ridge[i], eps[i], lower[i], upper[i]
+        mid = min(max(0.0, low), high)
         if v > 0.0:
             x = _soft(at, e) / v
             curvature = 1.0 / v if low < x < high and x != 0.0 else 0.0
@@ -269,11 +272,12 @@ def corner(s, p, ridge, eps, lower, middle, upper, rho, beta, theta, change, sum
 
 
 @jit
-def along(s, ds, ridge, eps, lower, middle, upper, rho, lengths, out):
+def along(s, ds, ridge, eps, lower, upper, rho, lengths, out):
     """out[k] += Σ β(s + t_k ds) ds."""
     square = rho * rho
     for i in range(len(s)):
-        v, e, low, mid, high, change = ridge[i], eps[i], lower[i], middle[i], upper[i], ds[i]
+        v, e, low, high, change = ridge[i], eps[i], lower[i], upper[i], ds[i]
+        mid = min(max(0.0, low), high)
         up, down = 0.5 * (high - mid), 0.5 * (mid - low)
         for k in range(len(lengths)):
             at = s[i] + lengths[k] * change

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._jit import jit
 from ..gram import Factored, Gram, Ridged
 from ..gram.base import Factor
 from ..monitor import Monitor
@@ -58,7 +59,7 @@ def screen(
 ) -> Screened:
     """Solve by parts, each by solve(part, relative gap, start)."""
     view = _View(qp, factor)
-    steps, reach = 0, None
+    steps, reach, sharp = 0, None, TIGHTER * tol
     if start is not None:
         beta = start
         w, H_beta = factor.rows.t_dot(beta), qp.times(beta)
@@ -75,7 +76,7 @@ def screen(
         view.look(w, eta)
         if near.stopped or smooth:
             return Screened(beta, eta, near.stopped or Status.CONVERGED, steps)
-        reach = REACH * near.rho
+        reach, sharp = REACH * near.rho, min(sharp, near.gap)  # a part solved less well would send rows back
     most = min(qp.n, max(LEAST_A_FEATURE * len(w), int((view.distance <= reach).sum())))
     outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
     for attempt in range(ROUNDS):
@@ -86,7 +87,7 @@ def screen(
                 break
             outside &= ~wrong
         W = np.flatnonzero(~outside)
-        part, gap, fixed, decided = view.part(W, TIGHTER * tol)
+        part, gap, fixed, decided = view.part(W, sharp)
         try:
             solution = solve(part, gap, beta[W])
         except ValueError:  # the rows that are left cannot make up for the others: Aβ = b needs more of them
@@ -110,15 +111,19 @@ class _View:
     def __init__(self, qp: QP, factor: Factor) -> None:
         self.qp, self.rows = qp, factor.rows
         self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
+        self.sent, self.distance = np.empty(qp.n), np.empty(qp.n)
 
     def look(self, w: np.ndarray, eta: np.ndarray) -> None:
         """Where each row is sent to, how far it is from being sent elsewhere, and the primal value."""
         qp = self.qp
         self.w, self.eta = w, eta
-        self.s = self.rows.dot(w) + qp.p + qp.A.T @ eta
-        self.sent, self.distance = _sent(qp, self.ridge, self.s)
-        self.losses = -(self.s * self.sent + qp.eps * np.abs(self.sent) + 0.5 * self.ridge * self.sent**2)
-        self.primal = 0.5 * w @ w + qp.b @ eta + self.losses.sum()
+        s = self.rows.dot(w)
+        s += qp.p
+        for row, multiplier in zip(qp.A, eta, strict=True):
+            s += multiplier * row
+        self.s = s
+        losses = send(s, self.ridge, qp.eps, qp.lower, qp.upper, self.sent, self.distance)
+        self.primal = 0.5 * w @ w + qp.b @ eta + losses
 
     def gap(self, beta: np.ndarray) -> float:
         """The relative gap of a β with w = Zᵀβ."""
@@ -133,7 +138,9 @@ class _View:
         fixed, b = self.rows.t_dot(decided), qp.b - qp.A @ decided
         # The objective of a part may be of any size: what counts is the gap as a share of the whole.
         rest = self.w - fixed
-        own = 0.5 * rest @ rest + b @ self.eta + self.losses[W].sum()
+        at = self.sent[W]
+        losses = -(self.s[W] * at + qp.eps[W] * np.abs(at) + 0.5 * self.ridge[W] * at**2)
+        own = 0.5 * rest @ rest + b @ self.eta + losses.sum()
         gap = tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny)
         Z = self.rows.take(W)
         ridge = self.ridge[W]
@@ -141,13 +148,26 @@ class _View:
         return QP(gram, qp.p[W] + Z.dot(fixed), qp.lower[W], qp.upper[W], qp.A[:, W], b, qp.eps[W]), gap, fixed, decided
 
 
-def _sent(qp: QP, ridge: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bound (or 0) that s sends each row to, and how far s is from sending it elsewhere: 0 if that is no bound."""
-    pull = np.sign(-s) * np.maximum(np.abs(s) - qp.eps, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sent = np.clip(np.where(pull == 0.0, 0.0, pull / ridge), qp.lower, qp.upper)
-    to_bound = (pull != 0.0) & ((sent == qp.lower) | (sent == qp.upper))
-    with np.errstate(invalid="ignore"):
-        beyond = np.abs(pull - ridge * sent)  # with a ridge, the corner at a bound u is where −s = d u
-    distance = np.where(to_bound, beyond, np.where(pull == 0.0, qp.eps - np.abs(s), 0.0))
-    return sent, distance
+@jit
+def send(s, ridge, eps, lower, upper, sent, distance):
+    """The bound (or 0) that s sends each row to, how far s is from sending it elsewhere, and the sum of the losses.
+
+    Where β follows s, inside its box, the distance is 0. With a ridge d, the corner at a bound u is where −s = d u.
+    """
+    losses = 0.0
+    for i in range(len(s)):
+        pull = max(-s[i] - eps[i], 0.0) + min(-s[i] + eps[i], 0.0)
+        d, low, high = ridge[i], lower[i], upper[i]
+        at = 0.0
+        if pull != 0.0:
+            at = pull / d if d > 0.0 else (high if pull > 0.0 else low)
+        at = min(max(at, low), high)
+        if pull == 0.0:
+            distance[i] = eps[i] - abs(s[i])
+        elif at == low or at == high:
+            distance[i] = abs(pull - d * at) if d > 0.0 else abs(pull)
+        else:
+            distance[i] = 0.0
+        sent[i] = at
+        losses -= s[i] * at + eps[i] * abs(at) + 0.5 * d * at * at
+    return losses
