@@ -34,7 +34,7 @@ COLUMNS = (
 CONTENDERS = ("auto", "mpd", "interior-point", "PIQP", "Clarabel")
 OURS = CONTENDERS[:3]
 MOST_POINTS = {"interior-point": 2000, "PIQP": 2000, "Clarabel": 1000}  # beyond: matrices of m² entries, minutes
-ONE_FROM = {"mpd": 50_000, "interior-point": 2000, "PIQP": 2000}  # points: from here on one problem only
+ONE_FROM = {"mpd": 20_000, "interior-point": 2000, "PIQP": 2000}  # points: from here on one problem only
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 SLOPE_FROM = 500  # points: below, a fit is overhead
 PEER, AT, SHARE = "PIQP", 2000, 1 / 20  # the target: so much of this one's time at this size
@@ -259,7 +259,7 @@ def plot_scaling(rows: list[dict]):
                     panel.loglog(*zip(*mine, strict=True), style, ms=3, lw=1.2, color=f"C{color}", label=label)
             panel.set_title(f"box {box}, C = {float(C):g}", fontsize="medium")
             panel.grid(alpha=0.3)
-            panel.legend(fontsize="x-small", loc="upper left")
+            panel.legend(fontsize="x-small", loc="lower right")
     for panel in panels[-1]:
         panel.set_xlabel("points m")
     for panel in panels[:, 0]:
@@ -279,7 +279,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--repeat", type=int, default=3, help="timed fits")
     options.add_argument("--budget", type=float, default=3, help="no further fit after this many seconds of them")
-    options.add_argument("--limit", type=float, default=100, help="seconds that a fit may take")
+    options.add_argument("--limit", type=float, default=200, help="seconds that a fit may take")
     options.add_argument("--timeout", type=float, default=400, help="seconds for each process, all included")
     options.add_argument("--out", type=Path, default=SCALING, help="CSV file")
     return options
