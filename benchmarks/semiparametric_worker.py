@@ -28,7 +28,7 @@ import numpy as np
 GAMMA, EPSILON, NOISE = 8.0, 0.05, 0.2
 CACHE_MB = 500  # for kernel rows; the paper took 2000
 QP_TOL = 1e-6  # of general QP solvers, in their own sense: at ours, which bounds violations, some end far from feasible
-WARM_UP = {"auto": 2500, "mpd": 2500, "interior-point": 600}  # points: as many as it takes to use all that large problems use
+WARM_UP = {"auto": 2500, "mpd": 2500, "interior-point": 600}  # points: enough to use all that large problems use
 
 
 def sine(X: np.ndarray) -> np.ndarray:
