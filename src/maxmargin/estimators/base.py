@@ -69,13 +69,15 @@ class Machine(BaseEstimator):
 
     # -- solving ----------------------------------------------------------------------------------------
 
+    _exact = True  # whether every coefficient matters, or only what they add up to
+
     def _options(self, qp: QP, name: str, most: float) -> dict:
         """What the parameters say, in the words of solvers; ``most`` bounds the iterations."""
         raise NotImplementedError
 
     def _candidates(self, qp: QP) -> tuple[str, ...]:
         """Solvers by name, each for the case that those before do not get there."""
-        names = choice.auto(qp) if self.solver == "auto" else (self.solver,)
+        names = choice.auto(qp, self._exact) if self.solver == "auto" else (self.solver,)
         return tuple(name for name in names if name in SOLVERS)
 
     def _solve(self, qp: QP, erm: Callable[[], ERM], start: np.ndarray | None, monitor: Monitor) -> Solution:

@@ -18,8 +18,8 @@ NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than 
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
-SWEEPS = 200, 10  # at least, and a feature: when more are needed, factorising is quicker,
-FEW_SWEEPS = 25  # and this many where it goes on from them
+FEW_SWEEPS = 25  # before factorising, at least, and if it goes on from them at most
+FACTORS = 20  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
 HOPE = {"hope": 0.3}  # the gap after a first few of them, if there is another solver
 
 LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
@@ -28,8 +28,11 @@ PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may 
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
 
 
-def auto(qp: QP) -> tuple[str, ...]:
-    """Solvers that suit a problem, by name: each for the case that those before get stuck."""
+def auto(qp: QP, exact: bool) -> tuple[str, ...]:
+    """Solvers that suit a problem, by name: each for the case that those before get stuck.
+
+    ``exact``: whether every coefficient matters, or only the w that they add up to.
+    """
     if stands_for(qp.H) is not qp.H:
         return ("interior-point",)
     if not knows_features(qp.H):
@@ -39,7 +42,7 @@ def auto(qp: QP) -> tuple[str, ...]:
     form = linear_form(qp.H)
     if form.ridge is not None:  # a smooth loss
         return ("newton", "interior-point") if form.rows.d <= NEWTON_UP_TO else ("sor", "newton")
-    if qp.n <= MATRIX_UP_TO and pairs_keep(qp.A):
+    if exact and qp.n <= MATRIX_UP_TO and pairs_keep(qp.A):
         return ("decomposition", "interior-point")
     if form.rows.stored and screens(qp):
         return ("interior-point",)  # which needs less memory for each row, and few passes
@@ -48,11 +51,14 @@ def auto(qp: QP) -> tuple[str, ...]:
 
 
 def patience(name: str, qp: QP) -> float:
-    """The most iterations of a solver for which there is another."""
+    """The most iterations of a solver for which there is another: as many sweeps as cost what the other does."""
     if name != "sor":
         return np.inf
-    least, a_feature = SWEEPS
-    return FEW_SWEEPS if screens(qp) else max(least, a_feature * linear_form(qp.H).rows.d)
+    if screens(qp):
+        return FEW_SWEEPS
+    rows = linear_form(qp.H).rows
+    entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
+    return max(FEW_SWEEPS, FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries)))
 
 
 def cold(name: str, qp: QP) -> bool:

@@ -52,6 +52,8 @@ class LinearPath:
 class LinearMachine(Machine):
     """What LinearSVC and LinearSVR share."""
 
+    _exact = False
+
     # -- input ------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -116,7 +118,7 @@ class LinearMachine(Machine):
         limit = min(most, self._rate(name, qp) * self.max_iter if self.max_iter > 0 else np.inf)
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
-        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed, "exact": False}
+        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed, "exact": self._exact}
 
     @staticmethod
     def _rate(name: str, qp: QP) -> int:
