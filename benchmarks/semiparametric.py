@@ -152,7 +152,8 @@ def problems(rows: list[dict]) -> list[tuple[str, str]]:
 
 
 def measured(rows: list[dict]) -> list[dict]:
-    return [r for r in rows if r["status"] == "ok"]
+    """Fits that came to their end; others are in the notes."""
+    return [r for r in rows if r["status"] == "ok" and r["ended"] != "TIME_LIMIT"]
 
 
 def growth(here: dict, name: str) -> float | None:

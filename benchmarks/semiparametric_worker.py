@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 GAMMA, EPSILON, NOISE = 8.0, 0.05, 0.2
-CACHE_MB = 500  # for kernel rows; the paper took 2000
+CACHE_MB = 1000  # for kernel rows; the paper took 2000
 QP_TOL = 1e-6  # of general QP solvers, in their own sense: at ours, which bounds violations, some end far from feasible
 WARM_UP = {"auto": 2500, "mpd": 2500, "interior-point": 600}  # points: enough to use all that large problems use
 
