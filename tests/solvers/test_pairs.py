@@ -184,5 +184,5 @@ def test_subtract_rows(dtype, count):
 def test_gather():
     slab = np.arange(40.0).reshape(5, 8)
     out = np.empty((2, 3))
-    gather(slab, np.array([4, 1]), np.array([0, 7, 2]), out)
+    gather(slab, np.array([4, 1]), np.array([0, 7, 2]), out, 0, 2)
     np.testing.assert_array_equal(out, slab[np.ix_([4, 1], [0, 7, 2])])

@@ -18,13 +18,15 @@ NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than 
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
+TINY = 100  # variables: up to here that takes no longer than anything else
 FEW_SWEEPS = 25  # before factorising, at least, and if it goes on from them at most
 FACTORS = 20  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
 HOPE = {"hope": 0.3}  # the gap after a first few of them, if there is another solver
 
 LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
 PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
-PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack if a kernel is to be of low rank
+PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
+PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
 
 
@@ -42,7 +44,7 @@ def auto(qp: QP, exact: bool) -> tuple[str, ...]:
     form = linear_form(qp.H)
     if form.ridge is not None:  # a smooth loss
         return ("newton", "interior-point") if form.rows.d <= NEWTON_UP_TO else ("sor", "newton")
-    if exact and qp.n <= MATRIX_UP_TO and pairs_keep(qp.A):
+    if qp.n <= (MATRIX_UP_TO if exact else TINY) and pairs_keep(qp.A):
         return ("decomposition", "interior-point")
     if form.rows.stored and screens(qp):
         return ("interior-point",)  # which needs less memory for each row, and few passes
@@ -69,7 +71,10 @@ def cold(name: str, qp: QP) -> bool:
 def low_rank_or_not(gram: Gram, parametric: bool) -> Gram:
     """A factor in place of a kernel matrix that is numerically of low rank, or the matrix."""
     least, most = (PARAMETRIC_FROM, PARAMETRIC_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
-    if gram.n < least or low_rank(gram, PROBE_ERROR, PROBE_RANK) is None:
+    if gram.n < least:
+        return gram
+    some = np.linspace(0, gram.n - 1, min(gram.n, PROBE_ROWS)).astype(np.int64)
+    if low_rank(gram.take(some), PROBE_ERROR, PROBE_RANK) is None:
         return gram
     return low_rank(gram, LOW_RANK_ERROR, most) or gram
 

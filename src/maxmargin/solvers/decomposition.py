@@ -383,7 +383,7 @@ class _Run:
         slab = self.cache.slab
         q = len(W)
         K = np.empty((q, q), slab.dtype)
-        gather(slab, slots, W, K)
+        th.spread(lambda a, b: gather(slab, slots, W, K, a, b), q, self.gram.threads, grain=64, align=16)
         local = part.arrays(W)
         v, beta, _, _, _, _, rise, fall = local
         most = min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // q))

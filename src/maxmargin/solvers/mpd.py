@@ -174,7 +174,7 @@ class _Set:
         self.Q = np.ascontiguousarray(part.Q[:, W])
         q = len(W)
         self.H = np.empty((q, q), run.cache.slab.dtype)
-        gather(run.cache.slab, self.slots, W, self.H)
+        gather(run.cache.slab, self.slots, W, self.H, 0, len(W))
         self.H += run.rho * (self.Q.T @ self.Q)
         self.diag = np.maximum(run.diag[part.index[W]] + run.rho * (self.Q**2).sum(axis=0), TINY_CURVATURE)
         self.box = (part.lower[W], part.upper[W], part.eps[W])

@@ -25,9 +25,9 @@ SET_TOL = 0.3  # how much of the violation a small set may keep
 
 
 @jit
-def gather(slab, slots, columns, out):
-    """out = slab[slots][:, columns]."""
-    for r in range(len(slots)):
+def gather(slab, slots, columns, out, start, stop):
+    """out = slab[slots][:, columns], rows start to stop."""
+    for r in range(start, stop):
         row = slab[slots[r]]
         for c in range(len(columns)):
             out[r, c] = row[columns[c]]
