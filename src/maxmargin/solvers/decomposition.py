@@ -17,7 +17,7 @@ feasible: one group for C-SVC, SVR and one-class, two for the ν machines, none 
 multipliers follow from the level of each group, half way between its m and M: no averaging over free
 support vectors, no special case when there are none.
 
-Growing. The problem is first solved on a sample, then on twice as many points, ... (PRIMAL's doubling). A sample has
+Growing. The problem is first solved on a sample, then on four times as many, ... (PRIMAL doubles). A sample has
 wider boxes, so that its decision function is that of the whole, and tells where each new variable belongs: rows
 are then needed only of those that it tells wrongly.
 
