@@ -7,6 +7,7 @@ threads. BLAS brings its own threads; :func:`blas_limit` holds them back while o
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from functools import cache, lru_cache
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["count", "spread", "blas_limit"]
+
+SLICES = 4  # a thread
 
 
 @cache
@@ -42,16 +45,30 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
 
 
 def spread(leaf: Callable, n: int, threads: int, grain: int = 1024, align: int = 64) -> None:
-    """Run leaf(start, stop) over [0, n) in contiguous slices, one a thread, none shorter than grain."""
+    """Run leaf(start, stop) over [0, n) in contiguous slices, none shorter than grain; whoever is free takes the next.
+
+    There are a few slices a thread, because a core that others use as well is slower.
+    """
     parts = min(threads, max(1, n // grain))
     if parts <= 1:
         leaf(0, n)
         return
-    step = -(-n // (parts * align)) * align
+    pieces = max(parts, min(SLICES * parts, n // grain))
+    step = -(-n // (pieces * align)) * align
     edges = list(range(0, n, step)) + [n]
+    waiting = deque(zip(edges[:-1], edges[1:], strict=True))
+
+    def serve() -> None:
+        while True:
+            try:
+                start, stop = waiting.popleft()
+            except IndexError:
+                return
+            leaf(start, stop)
+
     pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
-    rest = [pool.submit(leaf, a, b) for a, b in zip(edges[1:-1], edges[2:], strict=True)]
-    leaf(edges[0], edges[1])
+    rest = [pool.submit(serve) for _ in range(parts - 1)]
+    serve()
     for task in rest:
         task.result()
 

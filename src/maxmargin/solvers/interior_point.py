@@ -69,6 +69,7 @@ ROUNDING = 1e-14  # of the sizes of all terms of the objective: what a gap canno
 STALLED = 12  # iterations without a better gap, or far from the end smaller products, or less that Ẑᵀβ misses
 NEAR = 0.5  # relative gap
 FURTHER = 100.0  # times further from the bounds than slopes and curvatures say is where we start
+HASTY = 3  # points that may fall short before one is purified, where nobody asks for exact ones
 TRIES = 6  # purified points that fell short of the tolerance before we stop
 SMALL = 2000  # variables: up to here we go on until the largest violation is below tol too
 PURE_ROUNDS = 8
@@ -215,7 +216,8 @@ class _Run:
             waited = 0 if counts[0] or (relative > NEAR and counts.any()) else waited + 1
             least = np.minimum(least, left)
             if relative <= target:
-                best = _better(best, self._purified(), tol)
+                hasty = not self.options.exact and tries < HASTY
+                best = _better(best, self._inside() if hasty else self._purified(), tol)
                 fine = not self.options.exact or self.qp.n > SMALL or best.certificate.violation <= tol
                 if self._good(best) and fine:
                     return best, Status.CONVERGED
@@ -398,8 +400,6 @@ class _Run:
         """The present point moved to the boundary where complementarity says so, or as it is if that proves more."""
         qp, equality = self.qp, self.equality
         interior, eta = self.crew.collect("beta"), self.x[self.d :].copy()
-        if not self.options.exact and self._good(inside := self._inside()):
-            return inside
         place = self._places(interior)
         beta, best = np.where(np.isnan(place), np.clip(interior, qp.lower, qp.upper), place), None
         H_beta = qp.times(beta)
