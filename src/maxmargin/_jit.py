@@ -26,7 +26,18 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["jit", "inline", "dot", "fast_exp", "prefetch", "row_dot", "row_product", "ROW_WIDTH", "cache_dir"]
+__all__ = [
+    "jit",
+    "inline",
+    "by_types",
+    "dot",
+    "fast_exp",
+    "prefetch",
+    "row_dot",
+    "row_product",
+    "ROW_WIDTH",
+    "cache_dir",
+]
 
 SLOW_COMPILE_SECONDS = 1.0
 
@@ -113,6 +124,11 @@ def jit(function: Callable) -> Any:
 def inline(function: Callable) -> Any:
     """A helper that leaves call: always inlined, compiled with its caller."""
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
+
+
+def by_types(choose: Callable) -> Any:
+    """A helper of leaves that returns the function to be inlined for the types of its arguments."""
+    return overload(choose, inline="always")(choose)
 
 
 def _dot(x, w):

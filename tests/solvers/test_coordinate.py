@@ -127,13 +127,14 @@ def test_a_sweep_is_what_the_formulas_say(kind, formulation, omega):
     qp = linear_problem(rows, y, formulation, constant=0.5)
     form = Ridged(Factored(rows), qp.H.ridge) if qp.H.ridge is not None else Factored(rows)
     run = RowSweeps(qp, form.factor().rows, qp.H.ridge, 0.5, omega, 0, Monitor())
+    run.shrink = np.inf
     run._begin(None)
     state, w, v = run.state.copy(), run.w.copy(), run.v.copy()
     for _ in range(3):
         order = run.pieces[0].active.copy()
         row_sweeps.shuffle(order, run.seed)
         t = run.t.copy()
-        run._sweep(shrinking=False)
+        run._sweep(1, 10**9, (0.0, 0.0))
         plain_sweep(X.astype(float), state, w, v, order, omega, run.extra)
         np.testing.assert_allclose(run.beta, state[:, BETA], atol=1e-9)
         np.testing.assert_allclose(run.w, w, atol=1e-9)
@@ -143,6 +144,46 @@ def test_a_sweep_is_what_the_formulas_say(kind, formulation, omega):
         np.testing.assert_allclose(run.v, v, atol=1e-9)
         state[:, BETA], w, v = run.beta, run.w.copy(), run.v.copy()
         assert run.objective == pytest.approx(qp.objective(run.beta), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "formulation", [CSVC(C=0.7), CSVC(C=3.0, fit_intercept=False), EpsilonSVR(epsilon=0.2)], ids=str
+)
+def test_sweeps_that_share_a_call_are_the_same(formulation):
+    X, y = sample(60, 5, seed=4)
+    qp = linear_problem(X, y, formulation, constant=0.5)
+    alone, together = (RowSweeps(qp, Rows.of(X), None, 0.5, 1.0, 0, Monitor()) for _ in range(2))
+    for run, number in ((alone, 1), (together, 30)):
+        run._begin(None)
+        while run.sweeps < 30:
+            run._sweep(number, 10**9, (0.0, 0.0))
+    np.testing.assert_array_equal(alone.beta, together.beta)
+    np.testing.assert_array_equal(alone.v, together.v)
+    assert (alone.visits, alone.seed) == (together.visits, together.seed)
+    assert alone.objective == pytest.approx(together.objective, rel=1e-12)
+    assert together.objective == pytest.approx(qp.objective(together.beta), rel=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("constant", [0.0, 0.5])
+def test_few_rows_that_are_left_are_solved_for(loss, fit_intercept, constant):
+    rng = np.random.default_rng(5)
+    X, direction = rng.normal(size=(300, 60)), rng.normal(size=60)
+    y = np.sign(X @ direction)
+    qp = linear_problem(X, y, CSVC(C=100.0, loss=loss, fit_intercept=fit_intercept), constant)
+    solution = SOR(tol=1e-2).solve(qp)  # far from exact without
+    assert solution.status is Status.CONVERGED
+    assert solution.certificate.relative_gap < 1e-9
+    assert qp.infeasibility(solution.beta) < 1e-9
+
+
+def test_sweeps_that_lead_nowhere_are_given_up():
+    X, y = sample(400, 20, seed=6)
+    qp = linear_problem(1e3 * X, y, CSVC(C=1e6), 0.0)
+    few = SOR(tol=1e-12, patience=3.0).solve(qp)
+    assert few.status is Status.MAX_ITERATIONS
+    assert SOR(tol=1e-12, hope=0.0, shrinking=False).solve(qp).n_iter == row_sweeps.TRIAL
 
 
 def test_a_shuffle_is_a_permutation_and_no_place_is_preferred():
@@ -315,7 +356,7 @@ def test_stopped_sweeps_leave_a_feasible_point(formulation):
         assert solution.status is status
         assert solution.certificate.infeasibility <= 1e-12 * np.abs(solution.beta).sum()
         assert solution.certificate.gap >= qp.objective(solution.beta) - best.objective - 1e-9
-        assert solution.n_iter == len(solution.history)
+        assert solution.n_iter == solution.history.column("iteration")[-1]
 
 
 def test_constraints_that_no_box_can_hold():

@@ -71,8 +71,8 @@ class Machine(BaseEstimator):
 
     _exact = True  # whether every coefficient matters, or only what they add up to
 
-    def _options(self, qp: QP, name: str, most: float) -> dict:
-        """What the parameters say, in the words of solvers; ``most`` bounds the iterations."""
+    def _options(self, qp: QP, name: str) -> dict:
+        """What the parameters say, in the words of solvers."""
         raise NotImplementedError
 
     def _candidates(self, qp: QP) -> tuple[str, ...]:
@@ -89,8 +89,7 @@ class Machine(BaseEstimator):
         names = self._candidates(qp)
         for name in names:
             last = name == names[-1]
-            options = self._options(qp, name, np.inf if last else choice.patience(name, qp))
-            options |= {} if last else choice.HOPE
+            options = self._options(qp, name) | ({} if last else choice.trial(name, qp))
             if best is not None and best.status.converged:  # but not enough: the next one has to do better
                 options["tol"] *= BETTER
             warm = start if best is None or choice.cold(name, qp) else best.beta

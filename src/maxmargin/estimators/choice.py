@@ -12,16 +12,16 @@ from ..solvers import SOLVERS
 from ..solvers.base import linear_form
 from ..solvers.interior_point import screens
 
-__all__ = ["HOPE", "auto", "cold", "low_rank_or_not", "make", "patience", "stands_for", "stops_on_violation"]
+__all__ = ["auto", "cold", "low_rank_or_not", "make", "stands_for", "stops_on_violation", "trial"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 TINY = 100  # variables: up to here that takes no longer than anything else
-FEW_SWEEPS = 25  # before factorising, at least, and if it goes on from them at most
-FACTORS = 20  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
-HOPE = {"hope": 0.3}  # the gap after a first few of them, if there is another solver
+FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
+FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
+HOPE = 0.3  # the gap after a first few of them, if there is another solver
 
 LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
 PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
@@ -52,15 +52,16 @@ def auto(qp: QP, exact: bool) -> tuple[str, ...]:
     return ("sor", "interior-point") if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO else ("sor",)
 
 
-def patience(name: str, qp: QP) -> float:
-    """The most iterations of a solver for which there is another: as many sweeps as cost what the other does."""
+def trial(name: str, qp: QP) -> dict:
+    """How long a solver may take for which there is another: as many looks at a row as cost what the other does."""
     if name != "sor":
-        return np.inf
+        return {}
     if screens(qp):
-        return FEW_SWEEPS
+        return {"hope": HOPE, "patience": FEW_LOOKS}
     rows = linear_form(qp.H).rows
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
-    return max(FEW_SWEEPS, FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries)))
+    looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
+    return {"hope": HOPE, "patience": max(FEW_LOOKS, looks)}
 
 
 def cold(name: str, qp: QP) -> bool:

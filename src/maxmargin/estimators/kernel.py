@@ -114,11 +114,10 @@ class KernelMachine(Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str, most: float) -> dict:
-        limit = min(most, self.max_iter if self.max_iter > 0 else np.inf)
+    def _options(self, qp: QP, name: str) -> dict:
         return {
             "tol": self.tol if choice.stops_on_violation(name, qp) else GAP * self.tol,
-            "max_iter": int(limit) if limit < np.inf else -1,
+            "max_iter": self.max_iter,
             "shrinking": self.shrinking,
             "cache_size": self.cache_size,
         }
@@ -130,7 +129,7 @@ class KernelMachine(Machine):
         if kernel is qp.H or self._enough(solution):
             return solution
         # A small gap may leave violations. Single steps mend them, and products with a factor cost next to nothing.
-        mended = self._reach("mpd", qp, erm, solution.beta, monitor, self._options(qp, "mpd", np.inf))
+        mended = self._reach("mpd", qp, erm, solution.beta, monitor, self._options(qp, "mpd"))
         if self._enough(mended):
             self.solver_ = "mpd"
             return replace(mended, n_iter=solution.n_iter + mended.n_iter)

@@ -113,12 +113,12 @@ class LinearMachine(Machine):
         penalised = self.fit_intercept and self.intercept_scaling is not None
         return Shifted(gram, float(self.intercept_scaling) ** 2) if penalised else gram
 
-    def _options(self, qp, name, most):
+    def _options(self, qp, name):
         """As every machine; where a solver's iterations look at less than all rows, more of them count as one."""
-        limit = min(most, self._rate(name, qp) * self.max_iter if self.max_iter > 0 else np.inf)
+        limit = self._rate(name, qp) * self.max_iter if self.max_iter > 0 else -1
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
-        return {"tol": self.tol, "max_iter": int(limit) if limit < np.inf else -1, "seed": seed, "exact": self._exact}
+        return {"tol": self.tol, "max_iter": limit, "seed": seed, "exact": self._exact}
 
     @staticmethod
     def _rate(name: str, qp: QP) -> int:

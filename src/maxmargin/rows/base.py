@@ -200,7 +200,7 @@ class Rows:
 
     def widened(self, constant: float) -> Rows:
         """Each row with one more feature, the same for all."""
-        return Rows([block.widened(constant) for block in self.blocks], self.threads)
+        return Rows(self._plain.each(lambda block, k: block.widened(constant)), self.threads)
 
     def repeated(self, times: int) -> Rows:
         """All rows, and all of them again; nothing is copied."""

@@ -29,6 +29,7 @@ from .leaves import (
     csr_squares,
     csr_t_dot,
     csr_t_squares,
+    csr_widen,
     dense_count,
     dense_pack,
     spread_rows,
@@ -307,8 +308,11 @@ class Sparse(Block):
         return Sparse(self.indptr - a, self.indices[a:b], out, self.d)
 
     def widened(self, constant):
-        column = sp.csr_array(np.full((self.n, 1), constant, self.data.dtype))
-        return Sparse.of(sp.hstack([self.csr(), column], format="csr"))
+        size = self.work + self.n
+        kind = np.result_type(self.indptr, np.min_scalar_type(size))
+        wider = np.zeros(self.n + 1, kind), np.empty(size, self.indices.dtype), np.empty(size, self.data.dtype)
+        csr_widen(self.indptr, self.indices, self.data, constant, self.d, *wider)
+        return Sparse(*wider, self.d + 1)
 
 
 class Stored(Block):

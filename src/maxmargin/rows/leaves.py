@@ -10,7 +10,7 @@ U = np.uint64  # an index without a sign: numba asks any other whether it counts
 
 __all__ = [
     "csr_dot", "csr_fill", "csr_normal", "csr_scale", "csr_squares", "csr_t_dot", "csr_t_squares",
-    "dense_count", "dense_pack", "spread_rows",
+    "csr_widen", "dense_count", "dense_pack", "spread_rows",
 ]  # fmt: skip
 
 
@@ -168,3 +168,16 @@ def csr_fill(X, indptr, indices, data, start, stop):
                 indices[s] = j
                 data[s] = X[i, j]
                 s += 1
+
+
+@jit
+def csr_widen(indptr, indices, data, constant, d, new_indptr, new_indices, new_data):
+    """Each row with one more entry at its end: feature d, which is the same for all."""
+    k = 0
+    for i in range(len(indptr) - 1):
+        for s in range(indptr[i], indptr[i + 1]):
+            new_indices[k], new_data[k] = indices[s], data[s]
+            k += 1
+        new_indices[k], new_data[k] = d, constant
+        k += 1
+        new_indptr[i + 1] = k

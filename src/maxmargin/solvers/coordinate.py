@@ -81,7 +81,9 @@ class SOR:
     tol: float = 1e-3  # relative gap where H is known by features, else the largest violation
     max_iter: int = -1  # sweeps over rows of features, else steps; −1: until ten million rows, or steps, are done
     shrinking: bool = True  # leave out variables that are stuck at a bound
-    hope: float = np.inf  # relative gap after five sweeps over rows of features above which sweeps are given up
+    hope: float = np.inf  # relative gap after five sweeps over rows of features above which they are given up, if they
+    # left most rows at work,
+    patience: float = np.inf  # as they are after so many looks at each row, on average
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order of the rows in a sweep, or in which a large problem grows from a sample
 
@@ -101,7 +103,7 @@ class SOR:
         if form is not None:
             omega = self.omega or ROWS_OMEGA
             sweeps = RowSweeps(qp, form.rows, form.ridge, form.constant, omega, self.seed, monitor)
-            status = sweeps.solve(start, self.tol, self.max_iter, self.shrinking, self.hope)
+            status = sweeps.solve(start, self.tol, self.max_iter, self.shrinking, self.hope, self.patience)
             beta = sweeps.beta.copy()
             return close(qp, beta, sweeps.multipliers, qp.times(beta), status, sweeps.sweeps, monitor, gram.evals)
         steps = MPD(

@@ -45,7 +45,7 @@ from ..problem import QP
 from ..rows import Rows
 from ..solution import Certificate, Solution, Status
 from .barrier_rows import BarrierRows, Parts
-from .base import close
+from .base import close, linear_form
 from .equality import Equality
 from .purify import polish, wants_off
 from .screening import screen
@@ -491,11 +491,11 @@ def _root(slope, decrement: float) -> float:
 def screens(qp: QP) -> bool:
     """Whether this is a long problem, of which most rows are decided by others: β = 0 is feasible, and so every sample,
     and corners can be rounded off."""
-    factor = as_gram(qp.H).factor()
-    if factor is None or factor.rows.n < max(SCREEN_FROM, SCREEN_A_FEATURE * factor.rows.d) or qp.b.any():
+    form = linear_form(qp.H)
+    if form is None or qp.n < max(SCREEN_FROM, SCREEN_A_FEATURE * form.rows.d) or qp.b.any():
         return False
     around = bool((qp.lower <= 0).all() and (qp.upper >= 0).all())
-    curved = np.isfinite(qp.upper - qp.lower) | (False if factor.ridge is None else factor.ridge > 0.0)
+    curved = np.isfinite(qp.upper - qp.lower) | (False if form.ridge is None else form.ridge > 0.0)
     return around and bool(np.all(curved))
 
 

@@ -269,7 +269,7 @@ class _Run:
         watch = self.monitor.part("")
         watch.callback, watch.verbose = None, False
         run = RowSweeps(qp, self.rows, ridge, self.constant, 1.0, self.options.seed, watch)
-        run.solve(None, max(SWEEPS_TOL, self.options.tol), SWEEPS, True, np.inf)
+        run.solve(None, max(SWEEPS_TOL, self.options.tol), SWEEPS, True, np.inf, np.inf)
         return np.concatenate([run.w, run.multipliers, run.v[len(erm.phi) :]])
 
     def _search(self, direction: np.ndarray, along: np.ndarray) -> float:

@@ -34,6 +34,7 @@ GOOD_START = 0.02  # relative gap of a start that tells which rows are undecided
 UNDECIDED = 0.99  # of the rows whose β is not where their s sends them are nearer to their corner than W reaches
 REACH = 10.0  # times ρ of rounded corners, how far from its corner a row is in W
 LEAST_A_FEATURE = 2  # rows of W
+FEW_A_FEATURE = 3  # rows of W that tell as much
 TIGHTER = 0.5  # of the gap that is asked of the whole is asked of W
 MORE = 3  # times as many rows, where W is too few to hold the constraints
 ROUNDS = 12
@@ -66,9 +67,10 @@ def screen(
         equality = Equality.of(qp)
         eta = equality.T.T @ equality.multipliers(qp, beta, H_beta)
         view.look(w, eta)
-        if view.gap(beta) <= GOOD_START:
-            astray = beta != view.sent
-            reach = float(np.quantile(view.distance[astray], UNDECIDED)) if astray.any() else 0.0
+        astray = beta != view.sent
+        reach = float(np.quantile(view.distance[astray], UNDECIDED)) if astray.any() else 0.0
+        if view.gap(beta) > GOOD_START and (view.distance <= reach).sum() > FEW_A_FEATURE * len(w):
+            reach = None
     if reach is None:
         smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
         near = approach(qp, factor, TIGHTER * tol if smooth else 0.0, monitor)

@@ -1,0 +1,62 @@
+"""Which variables are inside their boxes: guessed, solved for, guessed again, all at once (Júdice & Pires 1994).
+
+    min ½ xᵀKx + qᵀx     s.t.  lower ≤ x ≤ upper,  Ex = e
+
+    repeat
+        x_F  <- solves  K_FF x_F + Eᵀ_F r = −q_F − K_FB x_B,  E_F x_F = e − E_B x_B
+        F    <- without those that left their box, which go to the bound they crossed,
+                and with those at a bound whose slope K x + q + Eᵀr points inside
+    until F stays as it is
+
+The x that remains is the solution, to rounding. An active set method (finish.py) changes one variable at a time and
+gains with each step; this one may go round in circles, but from a good guess, such as many sweeps leave, it takes a
+few steps whatever the number of variables that change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+__all__ = ["pivot"]
+
+ROUNDS = 20
+IN_VAIN = 4  # rounds that change no fewer variables than the best before
+SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
+ROUNDING = 1e-12  # of the size of slopes
+
+
+def pivot(
+    K: np.ndarray, q: np.ndarray, lower: np.ndarray, upper: np.ndarray, E: np.ndarray, e: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """x and r, from the guess that variables inside their boxes at a given x are the free ones; or None."""
+    x, free = x.copy(), (x > lower) & (x < upper)
+    fewest, waited = len(x) + 1, 0
+    for _ in range(ROUNDS):
+        F = np.flatnonzero(free)
+        x[F] = 0.0
+        right = -(q + K @ x)
+        try:
+            factor = cho_factor(K[np.ix_(F, F)], lower=True, check_finite=False)
+            pivots = factor[0].diagonal()
+            if len(F) and not pivots.min() > SINGULAR * pivots.max():
+                return None
+            Y = cho_solve(factor, np.column_stack([right[F], E[:, F].T]), check_finite=False)
+            r = np.linalg.solve(E[:, F] @ Y[:, 1:], E[:, F] @ Y[:, 0] - (e - E @ x))
+        except LinAlgError:
+            return None
+        x[F] = Y[:, 0] - Y[:, 1:] @ r
+        slope = K @ x + q + E.T @ r
+        least = ROUNDING * float(np.abs(right).max(initial=1.0))
+        low, high = free & (x <= lower), free & (x >= upper)
+        inside = ~free & np.where(x <= lower, slope < -least, slope > least) & (lower < upper)
+        changes = int((low | high | inside).sum())
+        if changes == 0:
+            return x, r
+        waited = 0 if changes < fewest else waited + 1
+        fewest = min(fewest, changes)
+        if waited > IN_VAIN:
+            return None
+        x[low], x[high] = lower[low], upper[high]
+        free = (free & ~low & ~high) | inside
+    return None
