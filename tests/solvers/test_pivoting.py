@@ -39,9 +39,16 @@ def test_a_guess_that_does_not_matter():
     np.testing.assert_allclose(answers[2], answers[0], atol=1e-10)
 
 
-def test_without_curvature_there_is_no_answer():
+def test_variables_that_are_the_same_share():
     ones = np.ones((6, 6))
-    assert pivot(ones, -np.ones(6), np.zeros(6), np.ones(6), np.zeros((0, 6)), np.zeros(0), np.full(6, 0.5)) is None
+    x, _ = pivot(ones, -np.ones(6), np.zeros(6), np.ones(6), np.zeros((0, 6)), np.zeros(0), np.full(6, 0.5))
+    np.testing.assert_allclose(x, 1 / 6, atol=1e-5)
+    assert abs(x.sum() - 1.0) < 1e-10
+
+
+def test_without_a_minimum_there_is_no_answer():
+    K = np.diag([1.0, -1.0])
+    assert pivot(K, np.zeros(2), -np.ones(2), np.ones(2), np.zeros((0, 2)), np.zeros(0), np.full(2, 0.5)) is None
 
 
 def test_a_variable_that_has_no_choice():

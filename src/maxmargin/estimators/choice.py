@@ -56,12 +56,15 @@ def trial(name: str, qp: QP) -> dict:
     """How long a solver may take for which there is another: as many looks at a row as cost what the other does."""
     if name != "sor":
         return {}
+    form = linear_form(qp.H)
+    if form.ridge is not None:
+        return {}  # the other takes longer
     if screens(qp):
         return {"hope": HOPE, "patience": FEW_LOOKS}
-    rows = linear_form(qp.H).rows
+    rows = form.rows
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
     looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
-    return {"hope": HOPE, "patience": max(FEW_LOOKS, looks)}
+    return {"patience": max(FEW_LOOKS, looks)}
 
 
 def cold(name: str, qp: QP) -> bool:

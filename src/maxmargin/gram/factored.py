@@ -68,7 +68,17 @@ class Factored(Gram):
 
     def block(self, index):
         self.cost.evals += len(index) ** 2
-        return self._cross(np.asarray(index), self.Z.take(index)) if len(index) else np.zeros((0, 0))
+        if not len(index):
+            return np.zeros((0, 0))
+        part = self.Z.matrix(np.asarray(index))
+        if not sp.issparse(part):
+            part = np.asarray(part, np.float64)
+            return part @ part.T
+        part = part.astype(np.float64)
+        if 8 * len(index) * self.Z.d <= BLOCK_BYTES:
+            part = part.toarray()
+            return part @ part.T
+        return (part @ part.T).toarray()
 
     def duplicates(self):
         """Neighbours after sorting by a random projection, checked entry by entry."""

@@ -23,7 +23,10 @@ __all__ = ["pivot"]
 ROUNDS = 20
 IN_VAIN = 4  # rounds that change no fewer variables than the best before
 SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
+SHIFT = 1e-11  # of the largest entry of the diagonal: variables that are the same then share what they have
 ROUNDING = 1e-12  # of the size of slopes
+DEPENDENT = 1e-9  # relative size of an eigenvalue that makes equality constraints on F dependent
+SOLVED = 1e-9  # of the sizes of their terms is all that equations may miss
 
 
 def pivot(
@@ -31,28 +34,32 @@ def pivot(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """x and r, from the guess that variables inside their boxes at a given x are the free ones; or None."""
     x, free = x.copy(), (x > lower) & (x < upper)
+    shift = SHIFT * float(K.diagonal().max(initial=0.0))
     fewest, waited = len(x) + 1, 0
     for _ in range(ROUNDS):
         F = np.flatnonzero(free)
         x[F] = 0.0
         right = -(q + K @ x)
         try:
-            factor = cho_factor(K[np.ix_(F, F)], lower=True, check_finite=False)
-            pivots = factor[0].diagonal()
-            if len(F) and not pivots.min() > SINGULAR * pivots.max():
-                return None
+            factor = _factored(K[np.ix_(F, F)], shift)
             Y = cho_solve(factor, np.column_stack([right[F], E[:, F].T]), check_finite=False)
-            r = np.linalg.solve(E[:, F] @ Y[:, 1:], E[:, F] @ Y[:, 0] - (e - E @ x))
+            S = E[:, F] @ Y[:, 1:]
+            if len(S) and np.linalg.matrix_rank(S, tol=DEPENDENT * np.abs(S).max(), hermitian=True) < len(S):
+                return None  # the free variables do not tell r
+            r = np.linalg.solve(S, E[:, F] @ Y[:, 0] - (e - E @ x))
         except LinAlgError:
             return None
         x[F] = Y[:, 0] - Y[:, 1:] @ r
         slope = K @ x + q + E.T @ r
-        least = ROUNDING * float(np.abs(right).max(initial=1.0))
+        least = 10.0 * shift * float(np.abs(x).max(initial=0.0)) + ROUNDING * float(np.abs(right).max(initial=1.0))
         low, high = free & (x <= lower), free & (x >= upper)
         inside = ~free & np.where(x <= lower, slope < -least, slope > least) & (lower < upper)
         changes = int((low | high | inside).sum())
         if changes == 0:
-            return x, r
+            size = max(float(np.abs(right).max(initial=0.0)), float(np.abs(slope).max(initial=0.0)))
+            solved = np.abs(slope[F]).max(initial=0.0) <= SOLVED * size
+            held = np.abs(E @ x - e).max(initial=0.0) <= SOLVED * float(np.abs(E).max(initial=0.0) * np.abs(x).sum())
+            return (x, r) if solved and held else None
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
         if waited > IN_VAIN:
@@ -60,3 +67,16 @@ def pivot(
         x[low], x[high] = lower[low], upper[high]
         free = (free & ~low & ~high) | inside
     return None
+
+
+def _factored(M: np.ndarray, shift: float) -> tuple:
+    """The Cholesky factor of M, or where that is all but singular of M shifted."""
+    try:
+        factor = cho_factor(M, lower=True, check_finite=False)
+        pivots = factor[0].diagonal()
+        if pivots.min(initial=np.inf) >= SINGULAR * pivots.max(initial=0.0):
+            return factor
+    except LinAlgError:
+        pass
+    M[np.diag_indices(len(M))] += shift
+    return cho_factor(M, lower=True, check_finite=False)

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Block, Dense, Rows, Sparse, Stored
@@ -70,14 +71,15 @@ LOOK_ROWS = 5  # times n rows are visited at most before all rows are looked at 
 AGAIN = 0.7  # of the estimated gap at a look in vain: then the next look is worth it
 STALL_LOOKS = 50  # without progress before multipliers become more patient, or rounding is blamed
 MOST_PATIENT = 256  # sweeps between two steps of the multipliers
-FINISH_UP_TO = 1000  # rows at work: so few can be solved for,
+FINISH_UP_TO = 3000  # rows at work: so few can be solved for,
 PIVOTS = 5  # factorisations that takes,
-AN_ENTRY = 50  # flops of which cost what a sweep spends on a number of Z
+SPREAD = 25  # times the entries of a sparse row, if features are more, is what an entry of their products takes,
+AN_ENTRY = 100  # flops of which cost what a sweep spends on a number of Z
 NO_PROGRESS = 1e-14  # of the objective
 NO_GAP = 1e-12  # of the first gap: enough where the optimum is 0, so that no share of it can be reached
 ROUNDING = 1e-14  # of the sizes of all terms of the objective: the same for a start that is good already
-LEAST_VISITS = 10_000_000  # rows that are visited at least before sweeps without a limit end
-LEAST_SWEEPS = 1000
+LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # before sweeps without a limit end
+MOST_SWEEPS = 1_000_000
 FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
 
 
@@ -150,7 +152,8 @@ class RowSweeps:
         self.shrink = SHRINK
         self.bound = np.inf  # a row that is pushed to its bound by more drops out
         self.sweeps = self.visits = self.tried = 0  # visits to rows, and those until we last tried to finish
-        self.wait = 0.0  # visits before we try again
+        self.wait = 0.0  # visits before we try again,
+        self.solved: np.ndarray | None = None  # unless there are other rows than those that we have just solved for
         self.objective = 0.0
         self.every = 1  # sweeps between two steps of the multipliers
 
@@ -173,7 +176,8 @@ class RowSweeps:
     ) -> Status:
         """Sweep until the relative gap is below tol, or it takes too long: see SOR."""
         qp, monitor = self.qp, self.monitor
-        most = max_iter if max_iter > 0 else max(LEAST_SWEEPS, LEAST_VISITS // qp.n)
+        most = max_iter if max_iter > 0 else MOST_SWEEPS
+        limit = min(patience * qp.n, np.inf if max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
         self.shrink = SHRINK if shrinking else np.inf
         self._begin(start)
         looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf)
@@ -203,7 +207,7 @@ class RowSweeps:
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
             most_left = sum(len(piece.active) for piece in self.pieces) > MANY * qp.n
             hopeless = self.sweeps == TRIAL and most_left and slack > hope * abs(self.objective)
-            if stop or hopeless or self.sweeps >= most or self.visits > patience * qp.n:
+            if stop or hopeless or self.sweeps >= most or self.visits > limit:
                 self._hold()
                 return stop or Status.MAX_ITERATIONS
 
@@ -258,29 +262,31 @@ class RowSweeps:
         """Solve for the rows at work, if they are few and were visited as often as that costs; whether it went well."""
         (piece, *more), features = self.pieces, self.rows.d + self.extra
         W, since = np.sort(piece.active), self.visits - self.tried
-        if more or len(W) > FINISH_UP_TO or since < self.wait or self.state[W, EPS].any():
+        grown = self.solved is not None and not np.array_equal(
+            W, self.solved
+        )  # rows that were left out wrongly are back
+        if more or len(W) > FINISH_UP_TO or not (grown or since >= self.wait) or self.state[W, EPS].any():
             return False
         inside = (self.beta[W] > self.state[W, LOWER]) & (self.beta[W] < self.state[W, UPPER])
-        flops = len(W) ** 2 * features + PIVOTS * int(inside.sum()) ** 3 / 3
+        flops = len(W) ** 2 * min(features, SPREAD * piece.entries) + PIVOTS * int(inside.sum()) ** 3 / 3
         cost = flops / (AN_ENTRY * max(1.0, piece.entries))
-        if inside.sum() > features or since < cost:
+        if inside.sum() > features or not (grown or since >= cost):
             return False
-        self.tried, self.wait = self.visits, 2.0 * cost
+        self.visits += int(cost)
+        self.tried, self.wait, self.solved = self.visits, 2.0 * cost, None
         self._hold()
         part, hard = self.state[W], self.hard.stop
         beta, ridge = part[:, BETA], part[:, RIDGE]
-        Z = self.rows.matrix(W)
-        Z = np.asarray(Z.toarray() if sp.issparse(Z) else Z, np.float64)
-        Z = np.hstack([Z, part[:, EXTRA + hard : EXTRA + self.extra]])
-        K = Z @ Z.T
-        K[np.diag_indices(len(W))] += ridge
+        Z = self.rows.take(W)
         E = part[:, EXTRA : EXTRA + hard].T
-        slope = Z @ np.concatenate([self.w, self.lack[hard:]]) + ridge * beta + part[:, P]
+        K = as_gram(self.qp.H).block(W) + E.T @ E  # as in sweeps: the same where constraints hold, but not singular
+        slope = Z.dot(self.w) + self.constant * self.beta.sum() + ridge * beta + part[:, P]
         found = pivot(K, slope - K @ beta, part[:, LOWER], part[:, UPPER], E, E @ beta, beta)
         if found is None:
             return False
         self.state[W, BETA], self.t[self.hard] = found
-        self.w += (found[0] - beta) @ Z[:, : self.rows.d]
+        self.solved = W
+        self.w += Z.t_dot(found[0] - beta)
         self.v = self.t + self.lack
         return True
 
