@@ -21,7 +21,7 @@ def weighed_classes(y, weight: np.ndarray, class_weight) -> tuple[np.ndarray, np
     A sample of weight 0 is not there, nor are those of a class of weight 0; "balanced" counts weights as copies.
     """
     present = np.flatnonzero(weight)
-    classes, labels = np.unique(y[present], return_inverse=True)
+    classes, labels = _numbered(y[present])
     if class_weight is None:
         factors = np.ones(len(classes))
     elif isinstance(class_weight, str) and class_weight == "balanced":
@@ -36,10 +36,20 @@ def weighed_classes(y, weight: np.ndarray, class_weight) -> tuple[np.ndarray, np
             )
     if (factors == 0).any():
         present, factors = present[factors[labels] > 0], factors[factors > 0]
-        classes, labels = np.unique(y[present], return_inverse=True)
+        classes, labels = _numbered(y[present])
     if len(classes) < 2:
         raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
     return classes, factors, present, labels
+
+
+def _numbered(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and the number of each sample's; two of them, as there mostly are, without sorting."""
+    if len(y) and y.dtype.kind in "biuf":
+        rest = y[y != y[0]]
+        if len(rest) and (rest == rest[0]).all():
+            classes = np.sort(np.array([y[0], rest[0]], y.dtype))
+            return classes, (y == classes[1]).astype(np.intp)
+    return np.unique(y, return_inverse=True)
 
 
 def pair_problems(y: np.ndarray, k: int) -> list[tuple[int, int, np.ndarray, np.ndarray]]:

@@ -262,15 +262,15 @@ class RowSweeps:
         """Solve for the rows at work, if they are few and were visited as often as that costs; whether it went well."""
         (piece, *more), features = self.pieces, self.rows.d + self.extra
         W, since = np.sort(piece.active), self.visits - self.tried
-        grown = self.solved is not None and not np.array_equal(
-            W, self.solved
-        )  # rows that were left out wrongly are back
+        grown = self.solved is not None and not np.array_equal(W, self.solved)  # rows left out wrongly are back
         if more or len(W) > FINISH_UP_TO or not (grown or since >= self.wait) or self.state[W, EPS].any():
             return False
-        inside = (self.beta[W] > self.state[W, LOWER]) & (self.beta[W] < self.state[W, UPPER])
-        flops = len(W) ** 2 * min(features, SPREAD * piece.entries) + PIVOTS * int(inside.sum()) ** 3 / 3
+        part = self.state[W]
+        inside = int(((part[:, BETA] > part[:, LOWER]) & (part[:, BETA] < part[:, UPPER])).sum())
+        most = len(W) if (part[:, RIDGE] > 0.0).all() else features  # more cannot be inside at a corner of the loss
+        flops = len(W) ** 2 * min(features, SPREAD * piece.entries) + PIVOTS * inside**3 / 3
         cost = flops / (AN_ENTRY * max(1.0, piece.entries))
-        if inside.sum() > features or not (grown or since >= cost):
+        if inside > most or not (grown or since >= cost):
             return False
         self.visits += int(cost)
         self.tried, self.wait, self.solved = self.visits, 2.0 * cost, None
