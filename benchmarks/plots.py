@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from harness import exponent, read
 from linear_run import families, merged
+from matplotlib.ticker import NullFormatter
 
 __all__ = ["plot"]
 
@@ -26,6 +27,7 @@ def plot(file: Path) -> Path:
 def growth(rows: list[dict]):
     """Seconds against rows, both logarithmic, a panel for each family of problems; the legend has the exponents."""
     kinds = families(merged([row for row in rows if row["status"] == "ok"]))
+    kinds = {kind: sized for kind, sized in kinds.items() if len(sized) > 1}
     figure, panels = plt.subplots(1, len(kinds), figsize=(5 * len(kinds), 4), squeeze=False, layout="constrained")
     for panel, (kind, sized) in zip(panels[0], kinds.items(), strict=True):
         for contender in dict.fromkeys(contender for _, by in sized for contender in by):
@@ -34,6 +36,7 @@ def growth(rows: list[dict]):
             name = f"{contender}, n^{exponent(sizes, seconds):.2f}" if len(points) > 1 else contender
             panel.loglog(sizes, seconds, marker="o", label=name)
         panel.set(title=kind, xlabel="rows", ylabel="seconds")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.legend(fontsize="small")
     return figure
 
