@@ -87,8 +87,8 @@ class Machine(BaseEstimator):
             return self._run_solver(self.solver, qp, erm, start, monitor)
         best, steps = None, 0
         names = self._candidates(qp)
-        for name in names:
-            last = name == names[-1]
+        for number, name in enumerate(names):
+            last = number == len(names) - 1
             options = self._options(qp, name) | ({} if last else choice.trial(name, qp))
             if best is not None and best.status.converged:  # but not enough: the next one has to do better
                 options["tol"] *= BETTER

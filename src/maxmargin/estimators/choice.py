@@ -49,7 +49,8 @@ def auto(qp: QP, exact: bool) -> tuple[str, ...]:
     if form.rows.stored and screens(qp):
         return ("interior-point",)  # which needs less memory for each row, and few passes
     # Sweeps take loose tolerances in a blink; where features are so unequal that they crawl, factorising pays.
-    return ("sor", "interior-point") if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO else ("sor",)
+    # Where that stalls (separable data with a huge cost), they go on from where they were for as long as it takes.
+    return ("sor", "interior-point", "sor") if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO else ("sor",)
 
 
 def trial(name: str, qp: QP) -> dict:
