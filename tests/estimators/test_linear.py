@@ -650,3 +650,15 @@ def test_searches_pipelines_and_selection():
     assert RFE(LinearSVC(), n_features_to_select=5).fit(s.X, s.y).support_.sum() == 5
     t = samples("diabetes")
     assert GridSearchCV(LinearSVR(), {"epsilon": [0.0, 0.5]}, cv=3).fit(t.X, t.y).best_score_ > 0.3
+
+
+@pytest.mark.parametrize("solver", ["auto", "interior-point"])
+@pytest.mark.parametrize("seed", [2, 4, 7])
+def test_separable_data_with_unequal_features_and_a_huge_cost(seed, solver):
+    """First steps of the interior method are shorter than 1e-10 here, and three times longer each time."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 30)) * np.exp(2 * rng.normal(size=30)) * (rng.random((300, 30)) < 0.3)
+    y = np.sign(X @ rng.normal(size=30) + 1e-9)
+    model = LinearSVC(loss="hinge", C=1e4, tol=1e-6, solver=solver).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.relative_gap <= 1e-6

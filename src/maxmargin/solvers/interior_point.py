@@ -66,7 +66,9 @@ FEASIBLE = 1e-9  # relative violation of a constraint that is rounding
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
 ROUNDING = 1e-14  # of the sizes of all terms of the objective: what a gap cannot be told from
-STALLED = 12  # iterations without a better gap, or far from the end smaller products, or less that Ẑᵀβ misses
+STALLED = (
+    12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
+)
 NEAR = 0.5  # relative gap
 FURTHER = 100.0  # times further from the bounds than slopes and curvatures say is where we start
 HASTY = 3  # points that may fall short before one is purified, where nobody asks for exact ones
@@ -206,12 +208,13 @@ class _Run:
         if best is not None and self._good(best):
             self.monitor.step(0, -best.certificate.dual, best.certificate.relative_gap, self.qp.n, self.gram.evals)
             return best, Status.CONVERGED
-        target, least, waited, tries = tol, np.full(3, np.inf), 0, 0
+        target, least, waited, tries = tol, np.full(4, np.inf), 0, 0
+        self.length = TINY
         while True:
             gap, dual = self._gap()
             relative = gap / max(abs(dual), abs(dual + gap), np.finfo(float).tiny)
             stop = self.monitor.step(self.iteration, -dual, relative, self.qp.n, self.gram.evals)
-            left = np.array([relative, self.products, np.linalg.norm(self._missing())])
+            left = np.array([relative, self.products, np.linalg.norm(self._missing()), 1.0 / self.length])
             counts = left < 0.9 * least
             waited = 0 if counts[0] or (relative > NEAR and counts.any()) else waited + 1
             least = np.minimum(least, left)
@@ -276,6 +279,7 @@ class _Run:
             return False
         crew.ask("advance", m, length)
         self._moved(length, x, missing)
+        self.length = max(length, TINY)
         return True
 
     def _moved(self, length: float, x: np.ndarray, missing: np.ndarray) -> None:
