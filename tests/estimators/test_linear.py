@@ -662,3 +662,17 @@ def test_separable_data_with_unequal_features_and_a_huge_cost(seed, solver):
     model = LinearSVC(loss="hinge", C=1e4, tol=1e-6, solver=solver).fit(X, y)
     assert model.status_ is Status.CONVERGED
     assert model.certificate_.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, int, np.uint8, bool, str, object])
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_classes_are_in_order_whichever_comes_first(kind, first):
+    s = samples("noisy")
+    y = (s.y > 0).astype(int)
+    y[0] = first
+    names = np.array(["no", "yes"], object)[y] if kind is object else y.astype(kind)
+    model = LinearSVC(loss="hinge").fit(s.X, names)
+    np.testing.assert_array_equal(model.classes_, np.unique(names))
+    assert model.classes_.dtype == names.dtype
+    plain = LinearSVC(loss="hinge").fit(s.X, y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)

@@ -121,3 +121,10 @@ def test_factors_of_linear_grams(name):
 )
 def test_no_factor(gram):
     assert gram.factor() is None
+
+
+@pytest.mark.parametrize("budget", [1, 1 << 30])
+def test_a_block_of_sparse_rows_is_the_same_with_many_features_or_few(budget, monkeypatch):
+    monkeypatch.setattr("maxmargin.gram.factored.BLOCK_BYTES", budget)  # above it, rows are not made dense
+    index = np.array([20, 3, 7, 0])
+    np.testing.assert_allclose(Factored(sp.csr_array(THIN)).block(index), THIN[index] @ THIN[index].T, atol=1e-12)

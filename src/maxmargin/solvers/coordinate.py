@@ -79,7 +79,7 @@ class SOR:
 
     omega: float | None = None  # relaxation, in (0, 2); None: 1.6 for kernels, 1 over rows of features
     tol: float = 1e-3  # relative gap where H is known by features, else the largest violation
-    max_iter: int = -1  # sweeps over rows of features, else steps; −1: until ten million rows, or steps, are done
+    max_iter: int = -1  # sweeps over rows of features, else steps; −1: ten million visits to rows, or steps, at least
     shrinking: bool = True  # leave out variables that are stuck at a bound
     hope: float = np.inf  # relative gap after five sweeps over rows of features above which they are given up, if they
     # left most rows at work,

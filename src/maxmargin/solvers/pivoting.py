@@ -74,9 +74,10 @@ def _factored(M: np.ndarray, shift: float) -> tuple:
     try:
         factor = cho_factor(M, lower=True, check_finite=False)
         pivots = factor[0].diagonal()
-        if pivots.min(initial=np.inf) >= SINGULAR * pivots.max(initial=0.0):
-            return factor
+        sound = pivots.min(initial=np.inf) >= SINGULAR * pivots.max(initial=0.0)
     except LinAlgError:
-        pass
-    M[np.diag_indices(len(M))] += shift
-    return cho_factor(M, lower=True, check_finite=False)
+        sound = False
+    if not sound:
+        M[np.diag_indices(len(M))] += shift
+        factor = cho_factor(M, lower=True, check_finite=False)
+    return factor
