@@ -178,6 +178,14 @@ def test_few_rows_that_are_left_are_solved_for(loss, fit_intercept, constant):
     assert qp.infeasibility(solution.beta) < 1e-9
 
 
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_no_more_sweeps_than_asked_for(most):
+    X, y = sample(400, 20, seed=6)
+    qp = linear_problem(X, y, CSVC(), 0.0)
+    solution = SOR(tol=1e-12, max_iter=most).solve(qp)
+    assert (solution.status, solution.n_iter) == (Status.MAX_ITERATIONS, most)
+
+
 def test_sweeps_that_lead_nowhere_are_given_up():
     X, y = sample(400, 20, seed=6)
     qp = linear_problem(1e3 * X, y, CSVC(C=1e6), 0.0)

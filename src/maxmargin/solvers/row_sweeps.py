@@ -187,8 +187,8 @@ class RowSweeps:
             next_look = looked + LOOK_ROWS * qp.n
             worst, slack = 0.0, 0.0
             if not self._finish():
-                most_now = TRIAL if self.sweeps < TRIAL else most
-                worst, slack = self._sweep(most_now - self.sweeps, next_look, enough)
+                last = min(most, TRIAL) if self.sweeps < TRIAL else most  # the trial ends with a call of its own
+                worst, slack = self._sweep(last - self.sweeps, next_look, enough)
             stop = monitor.step(self.sweeps, self.objective, worst, active)
             due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look
             if due or not worst > 0.0:
