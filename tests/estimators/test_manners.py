@@ -438,7 +438,7 @@ def test_every_solver_of_the_registry_solves_or_says_who_can():
 
 def test_a_solver_by_instance():
     s = samples("noisy")
-    solver = Decomposition(working_set=16, tol=1e-5, newton=False)
+    solver = Decomposition(working_set=16, newton=False)
     model = SVC(solver=solver, tol=1e-5).fit(s.X, s.y)
     assert model.solver_ == "Decomposition"
     assert model.certificate_.violation <= 1e-5

@@ -156,7 +156,7 @@ def test_solvers_by_name_or_as_they_are():
         ready = make()
         assert make_solver(ready) is ready
     plain, best = known(NO_BIAS, "rbf", "plain")
-    for solver in (decomposition.Decomposition(tol=1e-6, working_set=10), decomposition.SMO(tol=1e-6)):
+    for solver in (decomposition.Decomposition(working_set=10), decomposition.SMO()):
         assert plain.objective(solve(plain, solver).beta) == pytest.approx(best.objective, rel=1e-6)
 
 

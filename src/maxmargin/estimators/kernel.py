@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,23 +10,22 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import threads as th
+from ..formulations import Decision
+from ..goal import Goal
 from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
 from ..gram.points import make_points, weigh
 from ..problem import QP
-from ..solution import Solution, Status
-from . import choice
-from .base import Machine, Problem, stacklevel
+from ..solution import Solution
+from ..solvers import SOLVERS, Auto, low_rank_or_not
+from .base import Machine, Problem, Solved, dense, stacklevel
 from .checks import check_kernel, check_shared, checked_weight
 
 __all__ = ["KernelMachine", "SingleMachine"]
 
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
-GAP = 1e-3  # of tol is the relative gap for a solver that stops on gaps: LIBSVM at tol leaves more (measured)
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
-FEATURES = ("sor", "newton", "interior-point")  # solvers that see features
-NEWTON_ROUNDS, NEWTON_TIGHTEN = 4, 1e-3  # until coefficients are as good as the weights that were found
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -104,60 +102,22 @@ class KernelMachine(Machine):
         gram = KernelGram(self._kernel_, X, n_jobs)
         definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
         if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
-            return choice.low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
+            return low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
         return gram
 
     def _sees_features(self, largest: int) -> bool:
         """Whether the solver is one that works on features, which a linear kernel has."""
-        by_name = isinstance(self.solver, str)
-        return by_name and (self.solver in FEATURES or (self.solver == "auto" and largest >= LINEAR_FROM))
+        if not isinstance(self.solver, str):
+            return False
+        return largest >= LINEAR_FROM if self.solver == "auto" else getattr(SOLVERS[self.solver], "features", False)
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str) -> dict:
-        return {
-            "tol": self.tol if choice.stops_on_violation(name, qp) else GAP * self.tol,
-            "max_iter": self.max_iter,
-            "shrinking": self.shrinking,
-            "cache_size": self.cache_size,
-        }
+    def _goal(self, problem):
+        return Goal(violation=self.tol * problem.formulation.unit(problem.weight), max_iter=self.max_iter)
 
-    def _solve(self, qp, erm, start, monitor):
-        """As every machine; where a factor stands for the kernel and that is not enough, the kernel itself."""
-        solution = super()._solve(qp, erm, start, monitor)
-        kernel = choice.stands_for(qp.H)
-        if kernel is qp.H or self._enough(solution):
-            return solution
-        # A small gap may leave violations. Single steps mend them, and products with a factor cost next to nothing.
-        mended = self._reach("mpd", qp, erm, solution.beta, monitor, self._options(qp, "mpd"))
-        if self._enough(mended):
-            self.solver_ = "mpd"
-            return replace(mended, n_iter=solution.n_iter + mended.n_iter)
-        return super()._solve(replace(qp, H=kernel), erm, mended.beta, monitor)
-
-    def _reach(self, name, qp, erm, start, monitor, options):
-        """As every machine; of a solver that has found weights we keep the coefficients, to the same gap."""
-        for _ in range(NEWTON_ROUNDS):
-            solution = super()._reach(name, qp, erm, start, monitor, options)
-            if solution.w is None:
-                break
-            proof = qp.certificate(solution.beta, solution.multipliers)
-            solution = replace(solution, certificate=proof, w=None)
-            if not solution.status.converged or proof.relative_gap <= GAP * self.tol:
-                break
-            options, start = options | {"tol": NEWTON_TIGHTEN * options["tol"]}, solution.beta
-        stuck = solution.status in (Status.MAX_ITERATIONS, Status.STALLED)
-        if stuck and solution.certificate.violation <= self.tol and not choice.stops_on_violation(name, qp):
-            solution = replace(solution, status=Status.CONVERGED)  # not to the gap that it was asked for, but to tol
-        return solution
-
-    def _enough(self, solution):
-        """A gap may be small while few violations are not; then another solver gets a try."""
-        stopped = not solution.status.converged and super()._enough(solution)
-        return stopped or solution.certificate.violation <= self.tol
-
-    def _worth(self, solution):
-        return solution.certificate.violation > self.tol, *super()._worth(solution)
+    def _solver(self):
+        return Auto(self.solver, options={"shrinking": self.shrinking, "cache_size": self.cache_size})
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
@@ -253,7 +213,8 @@ class SingleMachine(KernelMachine):
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
         problem = Problem(formulation, present, y[present], weight[present])
-        (solved,) = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
+        outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
+        (solved,) = outcome.solved
         used = np.flatnonzero(solved.decision.coef)
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]
@@ -261,9 +222,24 @@ class SingleMachine(KernelMachine):
         self.intercept_ = np.array([solved.decision.intercept])
         self.n_support_ = np.array([len(used)], np.int32)
         self.n_iter_ = int(solved.solution.n_iter)
-        self._found = solved.decision.found
         if self._parametric is not None:
             self.parametric_coef_ = solved.decision.parametric
+        self._publish(solved.decision)
+        self._certify(outcome)
+
+    def _publish(self, decision: Decision) -> None:
+        """Set the attributes that only this machine has."""
+
+    @property
+    def _found(self) -> float:
+        """What the machine finds besides, as published."""
+        return 0.0
+
+    def _published(self, number: int, solved: Solved):
+        coef = np.zeros(len(solved.problem.rows))
+        coef[np.searchsorted(solved.problem.rows, self.support_)] = dense(self.dual_coef_)[0]
+        parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_
+        return Decision(coef, float(self.intercept_[0]), self._found, solved.decision.scale, parametric), None
 
     def _decide(self, X) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""

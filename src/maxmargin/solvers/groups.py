@@ -13,7 +13,7 @@ import numpy as np
 
 from ..problem import QP
 
-__all__ = ["BIG", "Groups", "feasible", "midway", "offsets"]
+__all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 
 BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
 
@@ -47,6 +47,11 @@ class Groups:
         if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):
             raise ValueError("a QP was asked for; found equality constraints that contradict each other; check A and b")
         return cls(label, columns, sums)
+
+    @classmethod
+    def found(cls, qp: QP) -> Groups | None:
+        """The groups, or None where steps of two variables cannot keep Aβ = b."""
+        return cls.of(qp) if pairs_keep(qp.A) else None
 
     @property
     def count(self) -> int:
@@ -96,7 +101,7 @@ class Groups:
         their ends holds a variable back.
         """
         ends = np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all()
-        if not ends or getattr(qp.H, "ridge", None) is not None:
+        if not ends or qp.ridge is not None:
             return self.multipliers(qp, beta, H_beta)
         v = -(H_beta + qp.p)
         zero = np.clip(0.0, qp.lower, qp.upper)
@@ -118,6 +123,21 @@ class Groups:
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
         return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]
+
+
+def pairs_keep(A: np.ndarray) -> bool:
+    """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
+    columns of the groups are linearly independent."""
+    if len(A) == 1 and A[0, 0] != 0.0 and (A == A[0, 0]).all():
+        return True
+    kinds: list[np.ndarray] = []
+    rest = np.ones(A.shape[1], bool)
+    while rest.any():
+        if len(kinds) == max(1, len(A)):
+            return False  # more kinds than rows
+        kinds.append(A[:, [int(rest.argmax())]])
+        rest &= (A != kinds[-1]).any(axis=0)
+    return len(A) == 0 or np.linalg.matrix_rank(np.hstack(kinds)) == len(kinds)
 
 
 def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:
