@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -25,11 +26,13 @@ def test_the_environment_names_the_folder(monkeypatch, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_replaced(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("MAXMARGIN_CACHE_DIR", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="MAXMARGIN_CACHE_DIR"):
         folder = _jit.cache_dir()
     assert folder.is_dir()
-    assert tmp_path not in folder.parents
+    assert tmp_path / "temporary" in folder.parents
     assert os.access(folder, os.W_OK)
 
 
