@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from ._jit import compiling_seconds
 from .solution import Certificate, History, Status
 
 __all__ = ["Monitor", "keep_interrupted"]
@@ -43,6 +44,11 @@ def keep_interrupted():
         _keeping.reset(token)
 
 
+def clock() -> float:
+    """Seconds that do not pass while leaves are compiled: a first use may take as long as it ever will."""
+    return time.perf_counter() - compiling_seconds()
+
+
 class Monitor:
     """Progress, time limit, callback and Ctrl-C for one fit, which may solve several problems.
 
@@ -61,8 +67,8 @@ class Monitor:
             raise ValueError(
                 f"time_limit={time_limit!r} was asked for; found no time to work in; give seconds > 0 or None"
             )
-        self.started = time.perf_counter()
-        self.deadline = self.started + time_limit if time_limit is not None else float("inf")
+        self.started = clock()
+        self.deadline = self.started + time_limit if time_limit is not None else math.inf
         self.callback = callback
         self.verbose = verbose
         self.label = label
@@ -80,7 +86,7 @@ class Monitor:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return clock() - self.started
 
     def __enter__(self) -> Monitor:
         if threading.current_thread() is threading.main_thread():
@@ -131,7 +137,7 @@ class Monitor:
         if self.stopped is None:
             if self.interrupted:
                 self.stopped = Status.INTERRUPTED
-            elif time.perf_counter() > self.deadline:
+            elif clock() > self.deadline:
                 self.stopped = Status.TIME_LIMIT
         return self.stopped
 
@@ -165,9 +171,14 @@ class Monitor:
                 owner.stopped = Status.CALLBACK
         return self.stop_now()
 
+    def bound(self, found: Certificate) -> None:
+        """Take note of what a certificate proves of the whole problem."""
+        self.bounds = (_least(self.bounds[0], -found.dual), _least(self.bounds[1], found.primal))
+
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
-        """Record what a solver ends with."""
-        self._record(iteration, -found.dual, found.violation, 0, kernel_evals, 0.0, found.primal)
+        """The last row tells what a solver ends with."""
+        active, hit_rate = (self.history.rows.pop()[i] for i in (5, 7)) if self.history.rows else (0, 0.0)
+        self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
 
     def _record(self, iteration, objective, violation, active, kernel_evals, hit_rate, primal) -> tuple:
         self.bounds = (_least(self.bounds[0], objective), _least(self.bounds[1], primal))
@@ -224,6 +235,9 @@ class Inner(Monitor):
     def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, **more):
         """As the whole's, without what is only true of a part."""
         return self.outer.step(iteration, math.nan, *details, **more)
+
+    def bound(self, found: Certificate) -> None:
+        """What is true of a part says nothing of the whole."""
 
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
         """The end of a part is not the end."""

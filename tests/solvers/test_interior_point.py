@@ -101,8 +101,8 @@ def test_a_start_at_the_answer_is_the_answer():
 
 def test_exact_points_have_bounds_and_zeros():
     qp = problem(MACHINES["hinge"], n=500)
-    exact = InteriorPoint().solve(qp, Goal(gap=1e-4))
-    loose = InteriorPoint(exact=False).solve(qp, Goal(gap=1e-4))
+    exact = InteriorPoint().solve(qp, Goal(gap=1e-4, violation=1e-4))
+    loose = InteriorPoint().solve(qp, Goal(gap=1e-4, exact=False))
     for solution in (exact, loose):
         assert solution.status is Status.CONVERGED and solution.certificate.relative_gap <= 1e-4
     assert exact.certificate.violation <= 1e-4

@@ -34,9 +34,9 @@ def watch(monkeypatch) -> list:
     sizes = []
     solve = InteriorPoint.solve
 
-    def watched(self, qp, start=None, monitor=None):
+    def watched(self, qp, goal, start=None, monitor=None):
         sizes.append(qp.n)
-        return solve(self, qp, start, monitor)
+        return solve(self, qp, goal, start, monitor)
 
     monkeypatch.setattr(InteriorPoint, "solve", watched)
     return sizes

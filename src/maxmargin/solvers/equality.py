@@ -161,7 +161,8 @@ class Equality:
 
     def held(self, beta: np.ndarray, slack: float) -> bool:
         """Whether β holds the constraints."""
-        return bool(np.abs(self.residual(beta)).max(initial=0.0) <= slack * max(1.0, float(np.abs(beta).sum())))
+        size = float(np.abs(beta).sum()) + float(np.abs(self.c).max(initial=0.0))
+        return bool(np.abs(self.residual(beta)).max(initial=0.0) <= slack * size)
 
     def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
         """The worst variable that wants to grow and the worst that wants to shrink: (number, direction)."""
@@ -181,7 +182,7 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
     sign = -1.0 if outside else 1.0
     lam = np.zeros(k)
     size = np.abs(Q) @ np.abs(np.clip(x, low, high) if not outside else np.where(np.isfinite(low), low, 0.0))
-    size = max(1.0, float(size.max()), float(np.abs(c).max(initial=0.0)))
+    size = max(float(size.max(initial=0.0)), float(np.abs(c).max(initial=0.0)))
 
     def look(lam):
         z = x - sign * (Q.T @ lam)

@@ -66,7 +66,7 @@ class Groups:
     def held(self, beta: np.ndarray, slack: float) -> bool:
         """Whether β holds the constraints."""
         sums = np.bincount(self.label, beta, max(1, self.count))[: self.count]
-        return bool((np.abs(sums - self.sums) <= slack * max(1.0, float(np.abs(beta).sum()))).all())
+        return bool((np.abs(sums - self.sums) <= slack * (np.abs(beta).sum() + np.abs(self.sums))).all())
 
     def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
         """In each group the worst variable that wants up and the worst that wants down: (number, direction)."""

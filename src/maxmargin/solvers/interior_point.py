@@ -215,7 +215,7 @@ class _Run:
             if relative <= target:
                 hasty = not self.goal.exact and tries < HASTY
                 found = self._inside() if hasty else self._purified()
-                self.monitor.step(self.iteration, -found.certificate.dual, primal=found.certificate.primal)
+                self.monitor.bound(found.certificate)
                 best = self._better(best, found)
                 if self.goal.met(best.certificate):
                     return best, Status.CONVERGED

@@ -86,9 +86,9 @@ class LinearNewton:
     form: ClassVar[type] = ERM
     features: ClassVar[bool] = True  # works on features where a kernel has them
 
-    def objection(self, problem: QP | ERM) -> str | None:
+    def objection(self, problem: QP | ERM | None) -> str | None:
         """Why it cannot take a problem, or None."""
-        erm = problem if isinstance(problem, ERM) else problem.primal
+        erm = problem if isinstance(problem, ERM) else getattr(problem, "primal", None)
         if erm is None or not erm.loss.smooth:
             found = "no loss" if erm is None else f"the loss {type(erm.loss).__name__}, which has corners"
             return (

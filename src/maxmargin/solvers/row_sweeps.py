@@ -77,6 +77,7 @@ PIVOTS = 5  # factorisations that takes,
 SPREAD = 25  # times the entries of a sparse row, if features are more, is what an entry of their products takes,
 AN_ENTRY = 100  # flops of which cost what a sweep spends on a number of Z
 NO_PROGRESS = 1e-14  # of the objective
+SHARE = 0.45  # of the violation asked for that steps may see: what is certified adds one that grows to one that shrinks
 LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # before sweeps without a limit end
 MOST_SWEEPS = 1_000_000
 FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
@@ -179,7 +180,7 @@ class RowSweeps:
         limit = min(patience * qp.n, np.inf if goal.max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
         self.shrink = SHRINK if shrinking else np.inf
         self._begin(start)
-        looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf)
+        looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf, np.inf)
         while True:
             active = sum(len(piece.active) for piece in self.pieces)
             enough = (tol, AGAIN * estimate)
@@ -188,22 +189,25 @@ class RowSweeps:
             if not self._finish():
                 last = min(most, TRIAL) if self.sweeps < TRIAL else most  # the trial ends with a call of its own
                 worst, slack = self._sweep(last - self.sweeps, next_look, enough)
-            stop = monitor.step(self.sweeps, violation=worst, active=active)  # constraints do not hold between looks
-            due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look
-            if due or not worst > 0.0:
-                gap = self._look()
-                monitor.step(self.sweeps, self.objective, worst, active, primal=gap - self.objective)
+            due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look or not worst > 0.0
+            gap = self._look() if due else np.nan
+            # Between looks constraints do not hold, so that an objective bounds nothing.
+            known = (self.objective, gap - self.objective) if due else (np.nan, np.nan)
+            stop = monitor.step(self.sweeps, known[0], worst, active, primal=known[1])
+            if due:
                 if np.abs(self.beta).max(initial=0.0) > HUGE:
                     return Status.UNBOUNDED
-                if gap < np.inf and gap <= max(tol * self._size(gap), self.negligible):
+                near = gap < np.inf and gap <= max(tol * self._size(gap), self.negligible)
+                if near and worst <= SHARE * goal.violation:
                     return Status.CONVERGED
                 better = gap < 0.99 * best[0] or self.objective < best[1] - NO_PROGRESS * abs(self.objective)
+                better |= worst < 0.9 * best[2]
                 waited = 0 if better else waited + 1
                 if waited >= STALL_LOOKS:
                     if self.every >= MOST_PATIENT or not self.equality.count:
                         return Status.STALLED
                     self.every, waited = 4 * self.every, 0
-                best = min(gap, best[0]), min(self.objective, best[1])
+                best = min(gap, best[0]), min(self.objective, best[1]), min(worst, best[2])
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
             most_left = sum(len(piece.active) for piece in self.pieces) > MANY * qp.n
             hopeless = self.sweeps == TRIAL and most_left and slack > hope * abs(self.objective)
