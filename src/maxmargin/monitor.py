@@ -177,7 +177,7 @@ class Monitor:
 
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
         """The last row tells what a solver ends with."""
-        active, hit_rate = (self.history.rows.pop()[i] for i in (5, 7)) if self.history.rows else (0, 0.0)
+        *_, active, _, hit_rate = self.history.rows.pop() if self.history.rows else (0, 0, 0.0)
         self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
 
     def _record(self, iteration, objective, violation, active, kernel_evals, hit_rate, primal) -> tuple:
