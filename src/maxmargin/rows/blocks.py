@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 from scipy.linalg.blas import dsyrk, ssyrk
 
 from .. import threads as th
@@ -312,10 +313,15 @@ class Sparse(Block):
 
     def widened(self, constant):
         size = self.work + self.n
-        kind = np.result_type(self.indptr, np.min_scalar_type(size))
-        wider = np.zeros(self.n + 1, kind), np.empty(size, self.indices.dtype), np.empty(size, self.data.dtype)
+        offsets, features = _wide_enough(self.indptr.dtype, size), _wide_enough(self.indices.dtype, self.d)
+        wider = np.zeros(self.n + 1, offsets), np.empty(size, features), np.empty(size, self.data.dtype)
         csr_widen(self.indptr, self.indices, self.data, constant, self.d, *wider)
         return Sparse(*wider, self.d + 1)
+
+
+def _wide_enough(dtype: DTypeLike, largest: int) -> np.dtype:
+    """A type of signed whole numbers that holds this one and all of another such type."""
+    return np.result_type(dtype, np.min_scalar_type(-largest - 1))
 
 
 class Stored(Block):
@@ -470,6 +476,6 @@ def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:
     np.cumsum(indptr, out=indptr)
     if indptr[-1] > SPARSE_DENSITY * X.size:
         return None
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
+    indices, data = np.empty(indptr[-1], _wide_enough(np.int32, d)), np.empty(indptr[-1], X.dtype)
     th.spread(lambda a, b: csr_fill(X, indptr, indices, data, a, b), n, threads)
     return Sparse(indptr, indices, data, d)
