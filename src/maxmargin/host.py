@@ -94,9 +94,9 @@ def _left_in_groups() -> Iterator[int]:
     """What each limit of memory leaves. Files that nobody has used lately make room, which is how Kubernetes counts."""
     for version, group in _groups("memory"):
         if version == 2:
-            limits, used, idle = ("memory.max", "memory.high"), "memory.current", "inactive_file"
+            limits, used, idle = ["memory.max", "memory.high"], "memory.current", "inactive_file"
         else:
-            limits, used, idle = ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"
+            limits, used, idle = ["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file"
         most = min((limit for name in limits if (limit := _number(f"{group}/{name}")) is not None), default=NO_LIMIT)
         now = _number(f"{group}/{used}") if most < NO_LIMIT else None
         if now is not None:

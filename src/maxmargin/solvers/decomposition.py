@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import threads as th
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -94,6 +94,7 @@ class Decomposition:
                 f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one'
             )
 
+    @once_more
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start`` (moved into the box and onto the constraints if need be)."""
         monitor = monitor or Monitor()
@@ -184,8 +185,12 @@ class _Run:
         self.iteration = 0
         self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
-        least = min(qp.n, max(self.q, 2 * PREFETCH))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size, qp.n), least)
+        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, max(self.q, 2 * PREFETCH)))
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the working set is a pair: a larger one has two variables of each group, and all their rows."""
+        return self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
 
     def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
         """β, Hβ computed by the problem, and why we stopped."""
@@ -326,7 +331,7 @@ class _Run:
             if missing < 0:
                 continue
             m, M = part.levels()
-            if self.q == 2:
+            if self.pairs:
                 self._fetch_pair(part, m, M, missing)
             else:
                 working = self._working_set(part, m, M, working)
@@ -340,7 +345,7 @@ class _Run:
             steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
         else:
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
-            leaf = pair_steps if self.q == 2 or len(part.index) <= PAIRS_UP_TO else small_set_steps
+            leaf = pair_steps if self.pairs or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
         self.steps += steps

@@ -55,7 +55,7 @@ import numpy as np
 
 from .. import threads as th
 from .._jit import jit
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -129,6 +129,7 @@ class MPD:
                 f"working_set={self.working_set} was asked for; found outside 1 … 4096; choose a size in that range"
             )
 
+    @once_more
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start``, which need not be feasible."""
         monitor = monitor or Monitor()

@@ -31,7 +31,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._jit import jit
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -78,6 +78,7 @@ class NearestPoint:
             'none; use "mpd" or "interior-point", which take any, or loss="squared_hinge"'
         )
 
+    @once_more
     def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
         """Solve from ``start``, whose weights in each class are made to add up to one."""
         objection = self.objection(qp)
