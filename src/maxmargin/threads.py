@@ -7,6 +7,7 @@ threads. BLAS brings its own threads; :func:`blas_limit` holds them back while o
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,8 @@ from functools import cache, lru_cache
 
 from threadpoolctl import ThreadpoolController
 
+from . import host
+
 __all__ = ["count", "spread", "blas_limit"]
 
 SLICES = 4  # a thread
@@ -22,7 +25,7 @@ SLICES = 4  # a thread
 
 @cache
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return host.cores()
 
 
 def count(n_jobs: int | None = None) -> int:
@@ -73,23 +76,90 @@ def spread(leaf: Callable, n: int, threads: int, grain: int = 1024, align: int =
         task.result()
 
 
+class _Limit:
+    """The number of threads that some libraries may use, and what it was before there was a limit."""
+
+    def __init__(self, libraries: list) -> None:
+        self.libraries = libraries
+        self.now: int | None = None
+        self.before: list[int] = []
+
+    def settle(self, threads: int | None) -> None:
+        """At most that many from now on, or as many as before."""
+        if threads == self.now:
+            return
+        if self.now is None:
+            self.before = [library.num_threads for library in self.libraries]
+        for library, most in zip(self.libraries, self.before, strict=True):
+            library.set_num_threads(most if threads is None else min(most, threads))
+            if hasattr(library, "clear_controlling_thread"):  # else threadpoolctl obeys this thread alone from now on
+                library.clear_controlling_thread()
+        self.now = threads
+
+
+class _Blas:
+    """How many threads BLAS uses where several of our threads want a limit at the same time.
+
+    What a thread wants is its innermost limit. Most libraries have one number for the whole process: there the least
+    that any thread wants is in force from the first limit to the last one, in whatever order they come and go. Some
+    have one for each thread that calls them: there each gets its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.wanted: dict[int, int] = {}  # by each thread
+        self.common: _Limit | None = None
+        self.own = threading.local()
+
+    def want(self, threads: int | None) -> int | None:
+        """What this thread wants from now on (None: nothing), and what it wanted before."""
+        thread = threading.get_ident()
+        before = self.wanted.get(thread)
+        if threads == before:  # settling costs more than many a small product
+            return before
+        with self.lock:
+            if threads is None:
+                del self.wanted[thread]
+            else:
+                self.wanted[thread] = threads
+            if self.common is None:
+                self.common = _Limit([library for library in _libraries() if not _by_thread(library)])
+            self.common.settle(min(self.wanted.values(), default=None))
+        if not hasattr(self.own, "limit"):
+            self.own.limit = _Limit([library for library in _libraries() if _by_thread(library)])
+        self.own.limit.settle(threads)
+        return before
+
+    def forked(self) -> None:
+        """In a child only the thread that forked goes on; what others wanted no longer counts.
+
+        The libraries hear of it at the next change: other threads may have held their locks.
+        """
+        self.lock = threading.Lock()
+        thread = threading.get_ident()
+        self.wanted = {thread: self.wanted[thread]} if thread in self.wanted else {}
+
+
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _libraries() -> list:
+    return [found for found in ThreadpoolController().lib_controllers if found.user_api == "blas" and found.num_threads]
 
 
-_limits: list[int] = []  # that are in force, the last one innermost
+def _by_thread(library) -> bool:
+    """Whether a library asks OpenMP, which keeps a number for each thread."""
+    return library.internal_api == "openblas" and getattr(library, "threading_layer", None) == "openmp"
+
+
+_blas = _Blas()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_blas.forked)
 
 
 @contextmanager
 def blas_limit(threads: int):
     """A context in which BLAS uses at most that many threads."""
-    if _limits and _limits[-1] == threads:  # asking the libraries costs more than many a small product
+    outer = _blas.want(threads)
+    try:
         yield
-        return
-    with _controller().limit(limits=threads, user_api="blas"):
-        _limits.append(threads)
-        try:
-            yield
-        finally:
-            _limits.remove(threads)
+    finally:
+        _blas.want(outer)

@@ -14,12 +14,12 @@ from ..formulations import Decision
 from ..goal import Goal
 from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
-from ..gram.points import make_points, weigh
+from ..gram.points import check_width, make_points, weigh
 from ..problem import QP
 from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Problem, Solved, dense, stacklevel
-from .checks import check_kernel, check_shared, checked_weight
+from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
 
 __all__ = ["KernelMachine", "SingleMachine"]
 
@@ -38,6 +38,9 @@ class KernelMachine(Machine):
         """X, y and weights checked as scikit-learn does, without a copy of X where its type allows."""
         check_kernel(self)
         check_shared(self)
+        check_sparse(X)
+        if sp.issparse(X) and not callable(self.kernel):
+            check_width(X.shape[1])
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
             options["dtype"] = "numeric"
@@ -88,12 +91,7 @@ class KernelMachine(Machine):
     def _make_gram(self, X, n_jobs: int | None, largest: int) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
-            scale = float(np.abs(X).max())
-            if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
-                raise ValueError(
-                    "a precomputed kernel was asked for; found a matrix that is not symmetric; "
-                    "pass (K + K.T) / 2 if that is what you mean"
-                )
+            check_symmetric(X)
             return PrecomputedGram(X)
         if callable(self.kernel):
             return CallableGram(self.kernel, X)
@@ -150,6 +148,7 @@ class KernelMachine(Machine):
 
     def _check_predict_input(self, X):
         check_is_fitted(self)
+        check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
             options["dtype"] = "numeric"

@@ -26,7 +26,7 @@ from ..rows import Rows
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
-from .checks import check_choice, check_labels, check_shared, checked_weight, is_number, need
+from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
 from .multiclass import weighed_classes
 
 __all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
@@ -64,6 +64,8 @@ class LinearMachine(Machine):
         if isinstance(X, (str, os.PathLike)):
             X = np.load(X, mmap_mode="r")
         in_parts = isinstance(X, (list, tuple)) and len(X) > 0 and all(getattr(x, "ndim", 0) == 2 for x in X)
+        for part in X if in_parts else [X]:
+            check_sparse(part)
         if not in_parts:
             options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
             far = isinstance(X, np.ndarray) and on_disk(X)

@@ -24,6 +24,7 @@ __all__ = ["Points", "make_points", "cross", "weigh"]
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
+MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
 SMALL_WORK = 1_000_000  # multiply-adds below which a second thread costs more than it brings
 
 
@@ -86,8 +87,18 @@ def on_disk(a: np.ndarray) -> bool:
     return False
 
 
+def check_width(d: int) -> None:
+    """An error where there are more features than sparse points can number."""
+    if d > MOST_FEATURES:
+        raise ValueError(
+            f"a kernel of sparse points was asked for; found {d} features, of which {MOST_FEATURES} can be numbered; "
+            "leave out the columns that are empty, hash the features into fewer, or use LinearSVC or LinearSVR"
+        )
+
+
 def _triple(csr, dtype) -> tuple:
     # One layout for every source: 64-bit offsets (more than 2^31 entries are real), 32-bit feature numbers.
+    check_width(csr.shape[1])
     return (
         csr.indptr.astype(np.int64, copy=False),
         csr.indices.astype(np.int32, copy=False),

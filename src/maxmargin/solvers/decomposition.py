@@ -37,7 +37,7 @@ import numpy as np
 
 from .. import threads as th
 from ..goal import Goal
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -98,6 +98,7 @@ class Decomposition:
                 f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one'
             )
 
+    @once_more
     def solve(
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
@@ -205,10 +206,17 @@ class _Run:
         self.iteration = 0
         self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
-        self.budget = cache_bytes(options.cache_size, qp.n)
+        self.budget = cache_bytes(options.cache_size)
+        self.cache: RowCache
         self._open_cache()
 
+    @property
+    def pairs(self) -> bool:
+        """Whether the working set is a pair: a larger one has two variables of each group, and all their rows."""
+        return self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
+
     def _open_cache(self) -> None:
+        self.cache = None  # what the one before holds is free first
         self.cache = RowCache(self.gram, self.budget, min(self.qp.n, max(self.q, 2 * PREFETCH)))
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
@@ -376,7 +384,7 @@ class _Run:
             if missing < 0:
                 continue
             m, M = part.levels()
-            if self.q == 2:
+            if self.pairs:
                 self._fetch_pair(part, m, M, missing)
             else:
                 working = self._working_set(part, m, M, working)
@@ -404,7 +412,7 @@ class _Run:
             steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
         else:
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
-            leaf = pair_steps if self.q == 2 or len(part.index) <= PAIRS_UP_TO else small_set_steps
+            leaf = pair_steps if self.pairs or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
         self.steps += steps

@@ -56,7 +56,7 @@ import numpy as np
 from .. import threads as th
 from .._jit import jit
 from ..goal import Goal
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -132,6 +132,7 @@ class MPD:
                 f"working_set={self.working_set} was asked for; found outside 1 … 4096; choose a size in that range"
             )
 
+    @once_more
     def solve(
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
@@ -209,7 +210,8 @@ class _Run:
         self.diag = self.gram.diag()
         self.equality = Equality.of(qp, options.orthogonal)
         self.q = options.working_set or (qp.n if small else int(np.clip(qp.n // 8, 64, 512)))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, self.q))
+        self.cache: RowCache
+        self._open_cache()
         self.rho = options.augment * self._unit()
         # What lacks must fit into the boxes. Working sets, which see a part of it at a time, find that out later.
         self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if small else 1.0
@@ -224,6 +226,10 @@ class _Run:
         self.joint = True  # working sets move η; else only when all variables are optimal for it, which cannot cycle
         self.trace = np.zeros((options.trace, 4 + self.equality.count))
         self.traced = np.zeros(3, np.int64)  # rows, dual steps and steps for the dual Hessian so far
+
+    def _open_cache(self) -> None:
+        self.cache = None  # what the one before holds is free first
+        self.cache = RowCache(self.gram, cache_bytes(self.options.cache_size), min(self.qp.n, self.q))
 
     def _unit(self) -> float:
         """What ρ is measured in: the curvature of H, or how fast the slopes change over the boxes, if that is more."""
@@ -258,7 +264,7 @@ class _Run:
                 return best, stop or status
             if self.gram.dtype != np.float64:  # rows fell short of an exact product
                 self.gram = self.gram.wide()
-                self.cache.restart(self.gram)
+                self._open_cache()
             accuracy *= 1.0 if status is Status.STALLED else FINER
             status = Status.CONVERGED
         return best, Status.STALLED

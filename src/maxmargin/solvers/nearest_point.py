@@ -32,7 +32,7 @@ import numpy as np
 
 from .._jit import jit
 from ..goal import Goal
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -81,6 +81,7 @@ class NearestPoint:
             'none; use "mpd" or "interior-point", which take any, or loss="squared_hinge"'
         )
 
+    @once_more
     def solve(
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
