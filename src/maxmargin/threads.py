@@ -63,38 +63,35 @@ def spread(
     """Run leaf(start, stop) over [0, n) in contiguous pieces; whoever is free takes the next.
 
     Pieces begin at multiples of ``align``. They are no shorter than ``grain``, but for the last one, and no longer
-    than ``longest``. One thread is given the same pieces as many.
+    than ``longest``. One thread is given the same pieces as many, and BLAS adds no threads of its own.
     """
     pieces = max(1, min(PIECES, n // grain))
     step = max(1, -(-n // (pieces * align))) * align
     if longest is not None:
         step = min(step, max(1, longest // align) * align)
-    if n <= step:
-        leaf(0, n)
-        return
-    starts = range(0, n, step)
-    helpers = min(threads, len(starts)) - 1
-    if helpers <= 0:
-        for start in starts:
-            leaf(start, min(n, start + step))
-        return
-    waiting = deque(starts)
+    waiting = deque(range(0, max(1, n), step))
+    helpers = min(threads, len(waiting)) - 1
 
     def serve() -> None:
-        while True:
-            try:
-                start = waiting.popleft()
-            except IndexError:
-                return
-            leaf(start, min(n, start + step))
+        with blas_limit(1):  # here too: some libraries count for each thread that calls them
+            while True:
+                try:
+                    start = waiting.popleft()
+                except IndexError:
+                    return
+                leaf(start, min(n, start + step))
 
-    pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
-    rest = [pool.submit(serve) for _ in range(helpers)]
-    try:
+    if helpers < 1:
         serve()
-    finally:
-        waiting.clear()  # an error or an interrupt here: nobody goes on writing behind the caller's back
-        wait(rest)
+        return
+    with blas_limit(1):
+        pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
+        rest = [pool.submit(serve) for _ in range(helpers)]
+        try:
+            serve()
+        finally:
+            waiting.clear()  # after an error or an interrupt nobody goes on writing behind the caller's back
+            wait(rest)
     for task in rest:
         task.result()
 

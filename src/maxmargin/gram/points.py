@@ -167,8 +167,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
 
     grain = max(LEAST_COLUMNS, th.grain(left.n * (right.d + KERNEL_COST)))
     tile = max(2 * LEAST_COLUMNS, TILE_BYTES // max(1, left.n * out.itemsize))
-    with th.blas_limit(1):  # our threads take a range of columns each; BLAS threads would meet at every tile
-        th.spread(fill, right.n, threads, grain, longest=tile)
+    th.spread(fill, right.n, threads, grain, longest=tile)
     return out
 
 
@@ -199,8 +198,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
 
     grain = th.grain(left.n * (right.d + KERNEL_COST))
     tile = TILE_BYTES // (left.n * left.dtype.itemsize)
-    with th.blas_limit(1):
-        th.spread(fill, right.n, threads, grain, align=8, longest=tile)
+    th.spread(fill, right.n, threads, grain, align=8, longest=tile)
     return out
 
 
