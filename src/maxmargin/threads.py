@@ -1,7 +1,9 @@
 """Threads for compiled leaves: one pool, sized by what the caller, the environment and joblib allow.
 
-Leaves release the GIL and write to disjoint slices, so the result does not depend on the number of
-threads. BLAS brings its own threads; :func:`blas_limit` holds them back while ours run.
+Leaves release the GIL and write to disjoint pieces. BLAS rounds products of different shapes differently (which
+of them depends on the processor), so where one piece ends and the next begins is a matter of the work alone:
+the number of threads then cannot change a bit of a result. BLAS brings its own threads; :func:`blas_limit`
+holds them back while ours run.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, lru_cache
 
@@ -18,9 +20,10 @@ from threadpoolctl import ThreadpoolController
 
 from . import host
 
-__all__ = ["count", "spread", "blas_limit"]
+__all__ = ["count", "grain", "spread", "blas_limit"]
 
-SLICES = 4  # a thread
+PIECES = 32  # of a piece of work: a few for each of 8 threads, because a core that others use as well is slower
+PIECE_WORK = 1 << 19  # multiply-adds, 20 to 200 µs: calling a leaf takes about 2 µs, waking a thread about 20
 
 
 @cache
@@ -47,31 +50,51 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="maxmargin")
 
 
-def spread(leaf: Callable, n: int, threads: int, grain: int = 1024, align: int = 64) -> None:
-    """Run leaf(start, stop) over [0, n) in contiguous slices, none shorter than grain; whoever is free takes the next.
+def grain(cost: float) -> int:
+    """How many entries make a piece worth handing to a thread, if each takes that many multiply-adds."""
+    return max(1, int(PIECE_WORK // max(1.0, cost)))
 
-    There are a few slices a thread, because a core that others use as well is slower.
+
+def spread(
+    leaf: Callable[[int, int], object],
+    n: int,
+    threads: int,
+    grain: int = 1024,
+    align: int = 64,
+    longest: int | None = None,
+) -> None:
+    """Run leaf(start, stop) over [0, n) in contiguous pieces; whoever is free takes the next.
+
+    Pieces begin at multiples of ``align``. They are no shorter than ``grain``, but for the last one, and no longer
+    than ``longest``. One thread is given the same pieces as many, and BLAS adds no threads of its own.
     """
-    parts = min(threads, max(1, n // grain))
-    if parts <= 1:
-        leaf(0, n)
-        return
-    pieces = max(parts, min(SLICES * parts, n // grain))
-    step = -(-n // (pieces * align)) * align
-    edges = list(range(0, n, step)) + [n]
-    waiting = deque(zip(edges[:-1], edges[1:], strict=True))
+    pieces = max(1, min(PIECES, n // grain))
+    step = max(1, -(-n // (pieces * align))) * align
+    if longest is not None:
+        step = min(step, max(1, longest // align) * align)
+    waiting = deque(range(0, max(1, n), step))
+    helpers = min(threads, len(waiting)) - 1
 
     def serve() -> None:
-        while True:
-            try:
-                start, stop = waiting.popleft()
-            except IndexError:
-                return
-            leaf(start, stop)
+        with blas_limit(1):  # here too: some libraries count for each thread that calls them
+            while True:
+                try:
+                    start = waiting.popleft()
+                except IndexError:
+                    return
+                leaf(start, min(n, start + step))
 
-    pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
-    rest = [pool.submit(serve) for _ in range(parts - 1)]
-    serve()
+    if helpers < 1:
+        serve()
+        return
+    with blas_limit(1):
+        pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
+        rest = [pool.submit(serve) for _ in range(helpers)]
+        try:
+            serve()
+        finally:
+            waiting.clear()  # after an error or an interrupt nobody goes on writing behind the caller's back
+            wait(rest)
     for task in rest:
         task.result()
 

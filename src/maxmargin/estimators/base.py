@@ -144,6 +144,7 @@ class Machine(BaseEstimator):
 
     # -- certifying what was published --------------------------------------------------------------------
 
+    @th.blas_limit(1)
     def _certify(self, outcome: Outcome) -> None:
         """Prove how good the published attributes are, and say so; the last step of every fit."""
         judgements = []
@@ -217,6 +218,7 @@ class Machine(BaseEstimator):
         """φ at the samples (n, k)."""
         return self._parametric(X)
 
+    @th.blas_limit(1)
     def _functions_at(self, X) -> np.ndarray | float:
         """Σ_j parametric_coef_j φ_j(x) for each sample and problem, or 0 without functions."""
         if self._parametric is None:

@@ -62,6 +62,7 @@ class KernelMachine(Machine):
                 "pass K(X_train, X_train)"
             )
 
+    @th.blas_limit(1)
     def _resolve_gamma(self, X, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):
@@ -154,6 +155,7 @@ class KernelMachine(Machine):
             options["dtype"] = "numeric"
         return validate_data(self, X, reset=False, **options)
 
+    @th.blas_limit(1)
     def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
         support = self.support_[rows]
@@ -172,6 +174,7 @@ class KernelMachine(Machine):
         return weigh(self._kernel_, left.astype(np.float64), coef, right, th.count(self.n_jobs))
 
     @property
+    @th.blas_limit(1)
     def coef_(self):
         """Weights of the features, for a linear kernel."""
         if self.kernel != "linear":

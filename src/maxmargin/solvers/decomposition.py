@@ -471,7 +471,8 @@ class _Run:
         part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
         moved = np.flatnonzero(delta)
         slots, delta = slots[moved], delta[moved]
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+        grain = th.grain(len(slots))
+        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
 
     def _fetch_with_next(self, part: _Part, W: np.ndarray) -> np.ndarray:
         """The slots of W; a block that is not full also brings rows of the variables that will be next."""

@@ -357,15 +357,13 @@ class _Run:
         return x
 
     def _curved(self) -> Crew:
-        """A crew over the rows with θ > 0, in as few blocks as there are threads: each answers with d numbers."""
+        """A crew over the rows with θ > 0."""
         rows, theta, extra = self.rows, self.theta, self.extra
         if not rows.stored:
             index = np.flatnonzero(theta)
             if len(index) < TAKE_BELOW * rows.n:
                 theta, extra = theta[index], extra[index]
                 rows = rows.take(index)
-            if rows.sparse:
-                rows = Rows(Sparse.of(rows.matrix()).split(rows.threads), rows.threads)
         return rows.crew(_Curved, (theta, extra.T))
 
 

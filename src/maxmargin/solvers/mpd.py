@@ -475,7 +475,8 @@ class _Run:
             return
         moved = np.flatnonzero(delta)
         slab, slots, delta = self.cache.slab, S.slots[moved], delta[moved]
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+        grain = th.grain(len(slots))
+        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
         part.v -= part.Q.T @ (self.eta - eta + self.rho * (self.r - r))
 
     def keep_trace(self) -> None:
