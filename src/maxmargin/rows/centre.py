@@ -120,13 +120,14 @@ def _moments(pieces: Iterable[tuple[np.ndarray, np.ndarray]], first: np.ndarray)
     """Mean and spread of each column of (rows, their weights); sums are taken from ``first``, which is one of the rows,
     so that they are as small as the spread."""
     total, sums, squares = 0.0, np.zeros(len(first)), np.zeros(len(first))
-    for rows, weight in pieces:
-        away = rows - first
-        total += float(weight.sum())
-        sums += weight @ away
-        squares += weight @ (away * away)
-    shift = sums / total
-    return first + shift, np.sqrt(np.maximum(squares / total - shift * shift, 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large to be squared is not called far
+        for rows, weight in pieces:
+            away = rows - first
+            total += float(weight.sum())
+            sums += weight @ away
+            squares += weight @ (away * away)
+        shift = sums / total
+        return first + shift, np.sqrt(np.maximum(squares / total - shift * shift, 0.0))
 
 
 def _moved(X, centre: np.ndarray):
