@@ -12,10 +12,12 @@ two, which makes differences exact but for outliers: the problem that is solved 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import scipy.sparse as sp
 
+from .. import threads as th
 from .base import Rows
 from .blocks import Block, Dense, Sparse, Stored
 
@@ -23,6 +25,7 @@ __all__ = ["FAR", "centred", "far_centre", "variance"]
 
 FAR = 100.0  # times its spread: a mean from which on inner products lose more than 4 of their 16 digits
 SAMPLE = 64  # rows that tell which features may be far; most data have none
+SHORT = 1 << 14  # numbers: limits for BLAS cost more than such products
 DOUBT = 4.0  # times less far in the sample is still looked at in all rows
 
 
@@ -46,7 +49,8 @@ def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
     if not len(features):
         return centre
     first = first[features]
-    mean, spread = _moments(((_columns(tile, features), weight[a:b]) for a, b, tile in _tiles(rows)), first)
+    with _one_thread(rows):
+        mean, spread = _moments(((_columns(tile, features), weight[a:b]) for a, b, tile in _tiles(rows)), first)
     far = np.abs(mean) > FAR * spread
     # Where rounding is all the spread there is (a constant feature, in effect) the mean is a number that occurs.
     grid = np.exp2(np.floor(np.log2(np.maximum(spread, np.spacing(np.abs(mean))))))
@@ -74,21 +78,26 @@ def variance(X, weight: np.ndarray | None = None) -> float:
     rows = X if isinstance(X, Rows) else Rows.of(X, 1)
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
     total = float(weight.sum()) * rows.d
-    mean = float(weight @ rows.dot(np.ones(rows.d))) / total
-    first, second = 0.0, 0.0
-    for a, b, tile in _tiles(rows):
-        w = weight[a:b]
-        if isinstance(tile, Sparse):
-            matrix = tile.csr()
-            w, absent = np.repeat(w, np.diff(matrix.indptr)), float(w @ (tile.d - np.diff(matrix.indptr)))
-            x = np.asarray(matrix.data, np.float64) - mean
-            first += float(w @ x) - mean * absent
-            second += float(w @ (x * x)) + mean * mean * absent
-        else:
-            x = tile.data - mean
-            first += float(w @ x.sum(axis=1))
-            second += float(w @ np.einsum("ij,ij->i", x, x))
-    return max(0.0, second / total - (first / total) ** 2)
+    with _one_thread(rows):
+        mean = float(weight @ rows.dot(np.ones(rows.d))) / total
+        first, second = np.sum([_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)], axis=0) / total
+    return max(0.0, float(second - first * first))
+
+
+def _one_thread(rows: Rows):
+    """BLAS with one thread: products of a tile are too short for more. A few rows do not wake others anyway."""
+    return th.blas_limit(1) if rows.work > SHORT else nullcontext()
+
+
+def _powers(tile: Dense | Sparse, weight: np.ndarray, mean: float) -> tuple[float, float]:
+    """Σ w (x − mean) and Σ w (x − mean)² over all entries of a tile."""
+    if isinstance(tile, Dense):
+        x = tile.data - mean
+        return float(weight @ x.sum(axis=1)), float(weight @ np.einsum("ij,ij->i", x, x))
+    length = np.diff(tile.indptr)
+    x, w = np.asarray(tile.csr().data, np.float64) - mean, np.repeat(weight, length)
+    absent = float(weight @ (tile.d - length))
+    return float(w @ x) - mean * absent, float((w * x) @ x) + mean * mean * absent
 
 
 def _tiles(rows: Rows) -> Iterator[tuple[int, int, Dense | Sparse]]:
