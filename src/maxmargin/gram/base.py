@@ -16,8 +16,9 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from ..rows import Rows, Sparse
+from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
-from .points import Points, cross, make_points, on_disk, squared_norms, weigh
+from .points import Points, make_points, on_disk, squared_norms
 
 __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
