@@ -39,7 +39,8 @@ USELESS = 0.5  # relative gap of a model that nobody should use
 def stacklevel() -> int:
     """How many calls are between a warning and the user's code."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmargin."):
+    ours = ("maxmargin.", "contextlib")  # of which methods are decorated
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     return level
 

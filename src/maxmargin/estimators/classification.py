@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
+from ..rows import Rows
 from .base import Problem, Solved, dense, stacklevel
 from .checks import check_labels
 from .kernel import KernelMachine
@@ -59,7 +60,7 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         k = len(self.classes_)
         weight = weight[present]
         there = X[present] if len(present) < X.shape[0] else X
-        self._prepare_kernel(there, weight)
+        self._prepare_kernel(there, weight, k * (k - 1) // 2)
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
         pairs = pair_problems(labels, k)
@@ -78,7 +79,7 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         self._keep_support(X, present[support])
         self._dual = dual
         self.dual_coef_ = sp.csr_matrix(dual) if self._sparse else dual
-        self.intercept_ = np.array([s.decision.intercept for s in solved])
+        self._keep_weights(X, outcome)
         self.n_iter_ = np.array([s.solution.n_iter for s in solved], np.int32)
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
@@ -98,8 +99,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             at = slice(edges[own], edges[own + 1])
             coef[np.searchsorted(solved.problem.rows, self.support_[at])] = dual[row, at]
         parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_[number]
-        found = self._found_by(number)
-        return Decision(coef, float(self.intercept_[number]), found, solved.decision.scale, parametric), None
+        intercept, w = self._seen_from_centre(number, solved)
+        return Decision(coef, intercept, self._found_by(number), solved.decision.scale, parametric), w
 
     def _found_by(self, number: int) -> float:
         """What the machine of a pair finds besides, as published."""
@@ -109,7 +110,7 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         """Nothing to check for a machine that is always feasible."""
 
     def _feature_weights(self):
-        if len(self.classes_) == 2:
+        if len(self.classes_) == 2 or self._W is not None:
             return super()._feature_weights()
         vectors = self.support_vectors_
         edges = np.concatenate([[0], np.cumsum(self.n_support_)])
@@ -122,6 +123,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _pair_decisions(self, X) -> np.ndarray:
         X = self._check_predict_input(X)
+        if self._W is not None:
+            return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
         if len(self.classes_) == 2:
             return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X)
         decisions = pair_decisions(

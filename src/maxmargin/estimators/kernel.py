@@ -14,17 +14,21 @@ from ..formulations import Decision
 from ..goal import Goal
 from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
-from ..gram.points import check_width, make_points, weigh
+from ..gram.distance import weigh
+from ..gram.points import check_width, make_points
 from ..problem import QP
+from ..rows import Rows
+from ..rows.centre import centred, far_centre, variance
 from ..solution import Solution
-from ..solvers import SOLVERS, Auto, low_rank_or_not
-from .base import Machine, Problem, Solved, dense, stacklevel
+from ..solvers import SOLVERS, Auto, knows_features, low_rank_or_not
+from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
 from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
 
 __all__ = ["KernelMachine", "SingleMachine"]
 
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
+MOST_WEIGHTS = 1 << 23  # weights of features of all problems that are kept, 64 MB
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
@@ -70,24 +74,8 @@ class KernelMachine(Machine):
         d = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / d
-        total = weight.sum()
-        if sp.issparse(X):
-            mean = float((weight @ X).sum()) / (total * d)
-            second = float((weight @ X.multiply(X)).sum()) / (total * d)
-        else:
-            row_sums, row_squares = np.empty(len(X)), np.empty(len(X))
-            step = max(1, (1 << 22) // max(1, d))
-            shift = float(
-                X[np.flatnonzero(weight)[0]].mean()
-            )  # near the mean, so that the difference below is exact enough
-            for a in range(0, len(X), step):
-                block = np.asarray(X[a : a + step], np.float64) - shift
-                row_sums[a : a + step] = block.sum(axis=1)
-                row_squares[a : a + step] = np.einsum("ij,ij->i", block, block)
-            mean = float(weight @ row_sums) / (total * d)
-            second = float(weight @ row_squares) / (total * d)
-        variance = second - mean * mean
-        return 1.0 / (d * variance) if variance > 0 else 1.0
+        spread = variance(X, weight)
+        return 1.0 / (d * spread) if spread > 0 else 1.0
 
     def _make_gram(self, X, n_jobs: int | None, largest: int) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
@@ -97,8 +85,8 @@ class KernelMachine(Machine):
         if callable(self.kernel):
             return CallableGram(self.kernel, X)
         if self._kernel_.name == "linear" and self._sees_features(largest):
-            return Factored(X, n_jobs)
-        gram = KernelGram(self._kernel_, X, n_jobs)
+            return Factored(centred(Rows.of(X, n_jobs), self._centre))
+        gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
         definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
         if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
             return low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
@@ -188,9 +176,47 @@ class KernelMachine(Machine):
         return coef
 
     def _feature_weights(self):
+        if self._W is not None:
+            return sp.csr_matrix(self._W) if self._sparse else self._W.copy()
         return self.dual_coef_ @ self.support_vectors_
 
-    def _prepare_kernel(self, X, weight: np.ndarray) -> None:
+    # A linear kernel has features, and where its bias is free any origin for them. Weights that are added up from
+    # rows seen from near by are exact; sums of inner products of rows that are far away are not.
+
+    _moves = True  # whether the bias is free, if there is one
+    _W: np.ndarray | None = None  # weights of the features, a row for each problem, where predictions use them
+
+    def _keep_weights(self, X, outcome: Outcome) -> None:
+        """Set the intercepts, and for a linear kernel the weights that go with them."""
+        self.intercept_ = np.array([s.decision.intercept for s in outcome.solved])
+        self._W = None
+        if not self._weighs(X.shape[1], len(outcome.solved)):
+            return
+        self._W = np.vstack([self._weights_of(X, solved) for solved in outcome.solved])
+        self.intercept_ = self.intercept_ - self._W @ self._centre
+
+    def _weights_of(self, X, solved: Solved) -> np.ndarray:
+        if solved.solution.w is not None:
+            return solved.decision.scale * solved.solution.w
+        used = np.flatnonzero(solved.decision.coef)
+        near = centred(X[solved.problem.rows[used]], self._centre)
+        return Rows.of(near, 1).t_dot(solved.decision.coef[used]) if len(used) else np.zeros(X.shape[1])
+
+    def _weighs(self, d: int, problems: int) -> bool:
+        """Whether predictions go through the weights of the features."""
+        return self.kernel == "linear" and self._moves and d * problems <= MOST_WEIGHTS
+
+    def _seen_from_centre(self, number: int, solved: Solved) -> tuple[float, np.ndarray | None]:
+        """The published intercept for features seen from the centre, and the weights, if the problem knows features."""
+        b = float(self.intercept_[number])
+        if self._W is None:
+            return b, None
+        w = self._W[number]
+        return b + float(w @ self._centre), w / solved.decision.scale if knows_features(solved.qp.H) else None
+
+    def _prepare_kernel(self, X, weight: np.ndarray, problems: int = 1) -> None:
+        free = getattr(self, "fit_intercept", True) and self._weighs(X.shape[1], problems)
+        self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1])
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
         if named:
@@ -221,7 +247,7 @@ class SingleMachine(KernelMachine):
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
-        self.intercept_ = np.array([solved.decision.intercept])
+        self._keep_weights(X, outcome)
         self.n_support_ = np.array([len(used)], np.int32)
         self.n_iter_ = int(solved.solution.n_iter)
         if self._parametric is not None:
@@ -241,9 +267,11 @@ class SingleMachine(KernelMachine):
         coef = np.zeros(len(solved.problem.rows))
         coef[np.searchsorted(solved.problem.rows, self.support_)] = dense(self.dual_coef_)[0]
         parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_
-        return Decision(coef, float(self.intercept_[0]), self._found, solved.decision.scale, parametric), None
+        intercept, w = self._seen_from_centre(0, solved)
+        return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
     def _decide(self, X) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
         X = self._check_predict_input(X)
-        return (self._weigh(X, self._dual.T) + self._functions_at(X))[:, 0] + self.intercept_[0]
+        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
+        return (values + self._functions_at(X))[:, 0] + self.intercept_[0]

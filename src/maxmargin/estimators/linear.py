@@ -23,6 +23,7 @@ from ..goal import Goal
 from ..gram import Factored, Shifted
 from ..gram.points import on_disk
 from ..rows import Rows
+from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
@@ -189,7 +190,7 @@ class LinearMachine(Machine):
         solved = outcome.solved
         W = np.vstack([s.solution.w for s in solved])
         self.coef_ = np.ascontiguousarray(W[:, : rows.d])
-        self.intercept_ = np.array([s.decision.intercept for s in solved])
+        self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
         if self._penalised_intercept:
             self.intercept_ = float(self.intercept_scaling) * W[:, -1]
         self.n_iter_ = int(max(s.solution.n_iter for s in solved))
@@ -201,9 +202,15 @@ class LinearMachine(Machine):
         """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
         w, b = np.atleast_2d(self.coef_)[number], float(self.intercept_[number])
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
+        b += float(w @ self._centre)
         if self._penalised_intercept:
             w = np.append(w, b / float(self.intercept_scaling))
         return Decision(solved.solution.beta, b, parametric=parametric), w
+
+    def _moved(self, rows: Rows, weight: np.ndarray) -> Rows:
+        """The rows seen from a centre, where the intercept is free."""
+        self._centre = far_centre(rows, weight) if self._free_intercept else np.zeros(rows.d)
+        return centred(rows, self._centre)
 
     # -- parametric functions ---------------------------------------------------------------------------
 
@@ -324,7 +331,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):
             factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
             target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
             problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
-        return rows, problems
+        return self._moved(rows, weight[present]), problems
 
     def _run(self, rows, problems):
         self._certify(self._solve_rows(rows, problems))
@@ -405,7 +412,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
         X, rows = self._present(X, rows, present)
         y, weight = np.asarray(y[present], np.float64), weight[present]
         formulation = self._with_functions(formulation, self._fit_functions(X, y, weight))
-        return rows, [Problem(formulation, np.arange(rows.n), y, weight)]
+        return self._moved(rows, weight), [Problem(formulation, np.arange(rows.n), y, weight)]
 
     def _run(self, rows, problems):
         outcome = self._solve_rows(rows, problems)

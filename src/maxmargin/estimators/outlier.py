@@ -14,6 +14,8 @@ __all__ = ["SVDD", "OneClassSVM"]
 
 
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
+    _moves = False  # the sum of the coefficients is not 0
+
     def fit(self, X, y=None, sample_weight=None):
         """Fit to samples X (n, d); y is not looked at.
 

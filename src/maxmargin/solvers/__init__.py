@@ -12,7 +12,7 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Solution
 from .active import ASVM
-from .auto import Auto, low_rank_or_not
+from .auto import Auto, knows_features, low_rank_or_not
 from .base import Solver, judged
 from .chunking import Chunking
 from .coordinate import SOR, Adatron
@@ -37,6 +37,7 @@ __all__ = [
     "NearestPoint",
     "Solver",
     "judged",
+    "knows_features",
     "low_rank_or_not",
     "make_solver",
     "solve",

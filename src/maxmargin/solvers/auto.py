@@ -33,7 +33,7 @@ from .base import GOAL, judged, linear_form
 from .groups import pairs_keep
 from .interior_point import screens
 
-__all__ = ["Auto", "low_rank_or_not"]
+__all__ = ["Auto", "knows_features", "low_rank_or_not"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds

@@ -70,6 +70,7 @@ class Answer:
     beta: np.ndarray
     eta: np.ndarray
     certificate: Certificate
+    w: np.ndarray | None = None  # weights of their own, where Zᵀβ is not what a solver has found
 
 
 def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:
@@ -103,9 +104,8 @@ def _multipliers(qp: QP, beta: np.ndarray) -> Iterator[np.ndarray]:
 
 def judged(qp: QP, goal: Goal, solution: Solution) -> Solution:
     """A solution with the certificate that the problem gives it and the judge's word, whatever its solver says."""
-    w = None if goal.exact else solution.w
     for problem in (qp, qp.exact()):  # an approximation may hide more than there is
-        proof = problem.certificate(solution.beta, solution.multipliers, w)
+        proof = problem.certificate(solution.beta, solution.multipliers, solution.w)
         if goal.met(proof) or problem is qp.exact() or not solution.certificate.gap < proof.gap:
             break
     return replace(solution, certificate=proof, status=goal.verdict(proof, solution.status))
@@ -119,7 +119,6 @@ def close(
     n_iter: int,
     monitor: Monitor,
     evals: int,
-    w: np.ndarray | None = None,
 ) -> Solution:
     """The solution of a solver that has stopped for a reason, judged by its certificate."""
     monitor.end(n_iter, found.certificate, evals)
@@ -132,5 +131,5 @@ def close(
         seconds=monitor.seconds,
         kernel_evals=evals,
         history=monitor.history,
-        w=qp.weights(found.beta) if w is None else w,
+        w=qp.weights(found.beta) if found.w is None else found.w,
     )

@@ -69,12 +69,14 @@ STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
 NEAR = 0.5  # relative gap
+WIDE = 0.1  # of the boxes' mean width from their bounds is where we start again
 FURTHER = 100.0  # times further from the bounds than slopes and curvatures say is where we start
 HASTY = 3  # points that may fall short before one is purified, where nobody asks for exact ones
 TRIES = 6  # purified points that fell short of the tolerance before we stop
 FINER = 0.1  # next gap, of the one before, where that does not prove what is asked
 SCREENINGS = 3  # such gaps before all rows are taken
 PURE_ROUNDS = 8
+UNIT, COARSE = 2.0**-53, 1e-3  # share of the slopes at β = 0 from which on rounding of Hβ decides for itself
 PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once more
 
 
@@ -105,7 +107,8 @@ class InteriorPoint:
             solution = self._screened(qp, goal, as_gram(qp.H).factor(), start, monitor)
             if solution.status not in (Status.STALLED, Status.EXHAUSTED):
                 return solution
-            start, steps = solution.beta, solution.n_iter
+            near = solution.certificate.relative_gap < NEAR
+            start, steps = solution.beta if near else None, solution.n_iter
         run = _Run(self, qp, goal, monitor)
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, steps + run.iteration), monitor, as_gram(qp.H).evals)
@@ -189,16 +192,19 @@ class _Run:
     # -- the list of steps -----------------------------------------------------------------------------
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
-        """The best point found and why we stopped; where a start leads nowhere, from a centred point."""
+        """The best point found and why we stopped; where a start leads nowhere, from others."""
         found, status = self._follow(start, centred=start is not None)
-        if start is None and status is Status.STALLED and self.can_center and self.iteration < self.most:
-            other, status = self._follow(None, centred=True)
+        others = [(False, True), (True, False)] if self.can_center else []
+        for centred, wide in others:
+            if status is not Status.STALLED or self.iteration >= self.most:
+                break
+            other, status = self._follow(None, centred, wide)
             found = self._better(found, other)
         return found, status
 
-    def _follow(self, start: np.ndarray | None, centred: bool) -> tuple[Answer, Status]:
+    def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
         """The steps from one start."""
-        best = self._started(start, centred)
+        best = self._started(start, centred, wide)
         if best is not None and self.goal.met(best.certificate):
             return best, Status.CONVERGED
         target, least, waited, tries = self.goal.first_gap, np.full(4, np.inf), 0, 0
@@ -306,7 +312,7 @@ class _Run:
 
     # -- where to start --------------------------------------------------------------------------------
 
-    def _started(self, start: np.ndarray | None, centred: bool) -> Answer | None:
+    def _started(self, start: np.ndarray | None, centred: bool, wide: bool) -> Answer | None:
         """Put all rows inside their boxes; the start itself, if there was one, with its proof."""
         qp = self.qp
         zero = np.zeros(qp.n) if start is None else np.asarray(start, np.float64)
@@ -321,6 +327,10 @@ class _Run:
         room = slope / max(float(np.mean(diagonal)), 1e-10 * slope)
         room *= 1.0 if centred or not self.can_center else FURTHER
         width = qp.upper - qp.lower
+        if wide:
+            # With fewer features than rows most β end at a bound, however large the features are: slopes over
+            # curvatures say how far a row would go alone, boxes how far all of them go.
+            room = max(room, WIDE * float(np.mean(np.where(np.isfinite(width), width, 0.0))))
         room_used = float(np.mean(np.minimum(room, 0.5 * width)))
         mu = 0.5 * slope * max(room_used, np.finfo(float).tiny)
         if known is not None and np.isfinite(known.certificate.gap):
@@ -379,23 +389,43 @@ class _Run:
 
     # -- how to end ------------------------------------------------------------------------------------
 
+    def _proven(self, beta: np.ndarray, eta: np.ndarray) -> Answer:
+        """β with its proof; where Zᵀβ is too coarse to prove what is asked, with that of the weights w.
+
+        Zᵀβ is known to u Σ|β_i|‖z_i‖ only, which may be far more than w where features or boxes are large; Z times that
+        error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z.
+        """
+        found = answer(self.qp, self.goal, beta, [eta])
+        if self.system.given or self.goal.met(found.certificate):
+            return found
+        w, own = self.x[: self.d].copy(), self.x[self.d :].copy()
+        other = Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w)
+        return self._better(found, other)
+
+    def _coarse(self, beta: np.ndarray) -> bool:
+        """Whether rounding of Zᵀβ alone makes slopes wrong by more than the margins that they decide on."""
+        size = np.sqrt(np.maximum(self.gram.diag(), 0.0))
+        error = UNIT * float(np.abs(beta) @ size) * float(size.max(initial=0.0))
+        return error > COARSE * float(np.mean(np.abs(self.qp.p) + self.qp.eps))
+
     def _purified(self) -> Answer:
         """The present point moved to the boundary where complementarity says so, or as it is if that proves more."""
         qp, equality = self.qp, self.equality
         interior, eta = self.crew.collect("beta"), self.x[self.d :].copy()
         place = self._places(interior)
         beta, best = np.where(np.isnan(place), np.clip(interior, qp.lower, qp.upper), place), None
+        coarse = self._coarse(beta)
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
-            if 0 < len(F) <= PURE_UP_TO:
+            if not coarse and 0 < len(F) <= PURE_UP_TO:
                 beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta), F)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
-            pure = answer(qp, self.goal, beta, [eta])
+            pure = self._proven(beta, eta)
             if best is not None and pure.certificate.gap >= best.certificate.gap:
                 break
             best, beta = pure, pure.beta
             off = wants_off(qp, beta, qp.gradient(beta, pure.eta))
-            if not off.any() or len(F) > PURE_UP_TO or self.monitor.stop_now():
+            if coarse or not off.any() or len(F) > PURE_UP_TO or self.monitor.stop_now():
                 break
             eta, place = pure.eta, np.where(off, np.nan, place)
         return best if self.goal.met(best.certificate) else self._better(best, self._inside())
@@ -404,8 +434,7 @@ class _Run:
         """The present point, feasible."""
         qp = self.qp
         beta = np.clip(self.crew.collect("beta"), qp.lower, qp.upper)
-        beta = self.equality.feasible(beta, qp.lower, qp.upper, qp.eps)
-        return answer(qp, self.goal, beta, [self.x[self.d :].copy()])
+        return self._proven(self.equality.feasible(beta, qp.lower, qp.upper, qp.eps), self.x[self.d :].copy())
 
     def _places(self, beta: np.ndarray) -> np.ndarray:
         """Where each variable belongs: a bound, zero, or NaN for inside."""

@@ -64,7 +64,7 @@ TAKE_BELOW = 0.7  # share of rows with θ > 0 below which conjugate gradients ge
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 SEARCHES = 30  # Newton steps along a line
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
-UNPENALISED = 1e-12  # of the largest diagonal entry: keeps the system solvable where no row with θ > 0 sees η
+UNPENALISED = 1e-12  # of what η costs all rows: keeps the system solvable where no row with θ > 0 sees η
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
@@ -119,15 +119,15 @@ class LinearNewton:
         accuracy, best = goal.first_gap, None
         for _ in range(REFINEMENTS):
             reason = run.solve(accuracy, goal)
-            found, w = run.answer(qp, goal)
-            if best is None or goal.met(found.certificate) or found.certificate.gap < best[0].certificate.gap:
-                best = found, w
-            if goal.met(best[0].certificate) or not reason.converged:
+            found = run.answer(qp, goal)
+            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
+                best = found
+            if goal.met(best.certificate) or not reason.converged:
                 break
             accuracy *= FINER
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
-        return close(qp, goal, best[0], reason, max(1, run.steps), monitor, as_gram(erm.K).evals, best[1])
+        return close(qp, goal, best, reason, max(1, run.steps), monitor, as_gram(erm.K).evals)
 
 
 class _Run:
@@ -140,6 +140,8 @@ class _Run:
         self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
         self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])
         self.parametric = slice(d, d + k)
+        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what all rows together would hold
+        self.held[d:] *= erm.cost @ (self.extra * self.extra)
         self.x = np.zeros(len(self.penalty))
         self.f = np.zeros(erm.n)
         self.steps = 0
@@ -170,13 +172,13 @@ class _Run:
         elif self.options.growing and self.erm.n >= SAMPLE_FROM:
             self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
 
-    def answer(self, qp: QP, goal: Goal) -> tuple[Answer, np.ndarray]:
-        """β with its proof, and w: where coefficients will be used, β's own, else the one that steps have found."""
+    def answer(self, qp: QP, goal: Goal) -> Answer:
+        """β with its proof; its w is its own where coefficients will be used, else the one that steps have found."""
         beta, eta = qp.settled(self.feasible()), self.x[self.parametric].copy()
         if goal.exact:
-            return answer(qp, goal, beta, [eta]), qp.weights(beta)
+            return answer(qp, goal, beta, [eta])
         w = self.weights
-        return Answer(beta, eta, qp.certificate(beta, eta, w)), w
+        return Answer(beta, eta, qp.certificate(beta, eta, w), w)
 
     def solve(self, tol: float, goal: Goal) -> Status:
         """Newton steps until the relative gap is below tol."""
@@ -323,19 +325,18 @@ class _Run:
             if part.any():
                 self.hessian += sign * self.rows.normal(part, self.extra)
         damped = self.hessian.copy()
-        diagonal = np.diagonal(damped)
-        damped[np.diag_indices_from(damped)] += np.where(self.penalty > 0, 0.0, UNPENALISED * diagonal.max())
+        damped[np.diag_indices_from(damped)] += self.held
         try:
             return -cho_solve(cho_factor(damped, check_finite=False), gradient, check_finite=False)
         except LinAlgError:  # rounding of rows that came and went
-            damped[np.diag_indices_from(damped)] += np.sqrt(UNPENALISED) * diagonal.max()
-            return -np.linalg.solve(damped, gradient)
+            damped[np.diag_indices_from(damped)] *= 1.0 + np.sqrt(UNPENALISED)
+            return -np.linalg.lstsq(damped, gradient, rcond=None)[0]
 
     def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
         """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
         crew = self._curved()
         diagonal = crew.sum("diagonal")
-        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + UNPENALISED * (1.0 + diagonal.max()))
+        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.held)
         x = np.zeros_like(gradient)
         residual = -gradient
         z = residual / scale
