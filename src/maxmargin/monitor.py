@@ -178,6 +178,7 @@ class Monitor:
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
         """The last row tells what a solver ends with."""
         *_, active, _, hit_rate = self.history.rows.pop() if self.history.rows else (0, 0, 0.0)
+        self.bounds = (math.nan, math.nan)  # what was added up on the way is not as exact
         self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
 
     def _record(self, iteration, objective, violation, active, kernel_evals, hit_rate, primal) -> tuple:
@@ -194,7 +195,7 @@ class Monitor:
 
     def _show_locked(self, row: tuple, label: str) -> None:
         seconds, iteration, objective, primal, violation, active, evals, hits = row
-        known = f"{-objective:.8g} <= optimum" + (f" <= {primal:.8g}" if primal < math.inf else "")
+        known = f"objective {-objective:.8g}" + (f" … {primal:.8g}" if primal < math.inf else "")
         self._last_text = (
             f"{label} {seconds:7.1f} s  step {iteration}  {known}  violation {violation:.2e}  "
             f"active {active}  kernel evaluations {evals:.2e}  cache hits {hits:.0%}"

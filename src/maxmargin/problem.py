@@ -268,8 +268,7 @@ class ERM:
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The β that have a dual value: −C times the domain of the conjugate."""
         low, high = self.loss.domain
-        with np.errstate(invalid="ignore"):
-            ends = np.vstack([-self.cost * high, -self.cost * low])
+        ends = np.vstack([np.zeros(self.n) if end == 0.0 else -self.cost * end for end in (high, low)])
         if not self.loss.classification:
             return ends[0], ends[1]
         return np.where(self.y > 0, ends[0], -ends[1]), np.where(self.y > 0, ends[1], -ends[0])

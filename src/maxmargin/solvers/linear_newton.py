@@ -140,8 +140,8 @@ class _Run:
         self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
         self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])
         self.parametric = slice(d, d + k)
-        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what all rows together would hold
-        self.held[d:] *= erm.cost @ (self.extra * self.extra)
+        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what the penalty or all rows would hold
+        self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
         self.x = np.zeros(len(self.penalty))
         self.f = np.zeros(erm.n)
         self.steps = 0
