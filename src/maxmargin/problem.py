@@ -34,7 +34,7 @@ from .solution import Certificate
 __all__ = ["QP", "ERM"]
 
 GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
-DUST = 1e-12  # of a box: a coefficient so near to a bound, or to 0, has been put there by arithmetic
+DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SPAN = 1 << 20  # variables that are looked at together, so that what is computed from them takes little memory
 
 
@@ -130,10 +130,11 @@ class QP:
     def settled(self, beta: np.ndarray) -> np.ndarray:
         """β in its box, and on a bound or at 0 where it lies next to it: then it counts as lying there."""
         beta = np.clip(beta, self.lower, self.upper)
-        size = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        dust = DUST * np.where(np.isfinite(size), size, np.abs(beta).max(initial=0.0))
+        most = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), np.abs(beta).max(initial=0.0))
         for place in (np.clip(0.0, self.lower, self.upper), self.lower, self.upper):
-            beta = np.where(np.abs(beta - place) <= dust, place, beta)
+            # Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+            dust = DUST * np.where(place == 0.0, most, np.abs(place))
+            beta = np.where(np.abs(beta - place) <= np.where(np.isfinite(dust), dust, 0.0), place, beta)
         return beta
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
@@ -206,7 +207,7 @@ class QP:
             apart = 0.5 * float((w - own) @ (w - own))
         dual = -self.objective(beta, H_beta)
         gap = self.gap(beta, eta, s) + apart
-        if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+        if -GAP_ROUNDING * max(abs(dual), self.idle) < gap < 0.0:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
         hidden, slope = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)

@@ -50,7 +50,7 @@ BOUNDARY = 1e-10  # relative
 
 def inside(offset: float) -> float:
     """An offset moved by a hair, so that points on the boundary are inside whatever the rounding."""
-    return offset + BOUNDARY * max(1.0, abs(offset))
+    return offset + BOUNDARY * abs(offset)
 
 
 def equality_rows(n: int, fit_intercept: bool) -> np.ndarray:

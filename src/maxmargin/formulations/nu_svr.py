@@ -49,7 +49,7 @@ class NuSVR:
         n = len(beta) // 2
         own = int(self.fit_intercept)
         eta = solution.multipliers
-        return Decision(beta[:n] + beta[n:], float(eta[:own].sum()), found=float(eta[own]))
+        return Decision(beta[:n] + beta[n:], float(eta[:own].sum()), found=max(0.0, float(eta[own])))
 
     def unit(self, weight: np.ndarray) -> float:
         """Violations are in units of f."""

@@ -4,7 +4,8 @@
 | -------------------------------------------------- | ------------------------------------------------------------ |
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
-| a kernel, pairs of variables keep Aβ = b            | decomposition; without its shortcuts; another method          |
+| a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
+|                                                    | pair steps cost more; decomposition without limit; mpd        |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
@@ -40,6 +41,7 @@ FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the 
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 TINY = 100  # variables: up to here that takes no longer than anything else
+PAIR_STEPS = 100  # a variable before factorising, at least: most problems are solved by fewer
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
 FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
 HOPE = 0.3  # relative gap after the first few sweeps that leaves some, if there is another solver
@@ -113,22 +115,34 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     if qp.exact() is not qp:
         return [Try("interior-point"), Try("mpd")]
     if not knows_features(qp.H):
-        dense = [Try("interior-point")] if qp.n <= DENSE_UP_TO else []
+        dense = qp.n <= DENSE_UP_TO
         if not pairs_keep(qp.A):
-            return [Try("mpd"), *dense]
-        plain = Try("decomposition", {"merging": False, "growing": False})
-        return [Try("decomposition"), *(dense or [plain]), Try("mpd")]
+            return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
+        if not dense:
+            return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+        return [
+            Try("decomposition", pair_trial(qp)),
+            Try("interior-point", cold=True),
+            Try("decomposition"),
+            Try("mpd"),
+        ]
     form = linear_form(qp.H)
     interior = Try("interior-point", cold=not screens(qp))
     if form.ridge is not None:
         return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
     if qp.n <= (MATRIX_UP_TO if goal.exact else TINY) and pairs_keep(qp.A):
-        return [Try("decomposition"), interior]
+        return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
     if form.rows.stored and screens(qp):
         return [interior]
     if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
         return [Try("sor", trial(qp)), interior, Try("sor")]
     return [Try("sor")]
+
+
+def pair_trial(qp: QP) -> dict:
+    """How long pair steps may take where the interior method has the matrix: twenty factorisations of n³/3 multiply-adds
+    take about as long as n²/4 steps over all n variables, and four times that is worth the wait."""
+    return {"patience": max(PAIR_STEPS, qp.n)}
 
 
 def trial(qp: QP) -> dict:

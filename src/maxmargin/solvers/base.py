@@ -18,7 +18,7 @@ from ..solution import Certificate, Solution, Status
 from .equality import Equality
 from .groups import Groups
 
-__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "spent"]
+__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "spent"]
 
 GOAL = Goal(violation=1e-3)  # LIBSVM's default
 
@@ -80,7 +80,7 @@ def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()
     """
     beta = qp.settled(beta)
     best: Answer | None = None
-    for eta in chain(_multipliers(qp, beta), etas):
+    for eta in chain(multipliers(qp, beta, qp.times(beta)), etas):
         other = Answer(beta, eta, qp.certificate(beta, eta))
         if best is None or other.certificate.gap < best.certificate.gap:
             best = other
@@ -90,16 +90,16 @@ def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()
     return best
 
 
-def _multipliers(qp: QP, beta: np.ndarray) -> Iterator[np.ndarray]:
+def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.ndarray]:
     """Multipliers that suit a β: such that it violates least, and then such that its gap is least."""
     groups = Groups.found(qp)
     if groups is None:
         equality = Equality.of(qp)
-        yield equality.T.T @ equality.multipliers(qp, beta, qp.times(beta))
+        yield equality.T.T @ equality.multipliers(qp, beta, H_beta)
         return
-    yield groups.multipliers(qp, beta, qp.times(beta))
+    yield groups.multipliers(qp, beta, H_beta)
     if groups.count:
-        yield groups.balanced(qp, beta, qp.times(beta))
+        yield groups.balanced(qp, beta, H_beta)
 
 
 def judged(qp: QP, goal: Goal, solution: Solution) -> Solution:

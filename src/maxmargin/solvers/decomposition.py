@@ -41,7 +41,7 @@ from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_m
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, spent
+from .base import GOAL, Answer, answer, close
 from .finish import newton_finish
 from .groups import BIG, Groups, feasible, midway, offsets
 from .merging import MERGE_FROM, merge_duplicates
@@ -79,6 +79,7 @@ class Decomposition:
     growing: bool = True  # start from a sample that grows
     merging: bool = True  # duplicate points become one point with a larger box
     newton: bool = True  # solve for the free variables at the end, where that is cheap
+    patience: float = np.inf  # pair steps a variable, at most
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order in which the sample grows
 
@@ -205,6 +206,7 @@ class _Run:
         self.steps = 0
         self.iteration = 0
         self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = int(min(self.most_steps, options.patience * qp.n + 1))
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
         self.budget = cache_bytes(options.cache_size)
         self.cache: RowCache
@@ -371,7 +373,7 @@ class _Run:
             if stop:
                 return stop, None
             if self.steps >= self.most_steps:
-                return spent(self.goal), None
+                return Status.MAX_ITERATIONS if 0 < self.goal.max_iter <= self.steps else Status.EXHAUSTED, None
             if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
             if progress.stalled(objective, violation):

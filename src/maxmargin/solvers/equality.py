@@ -52,11 +52,15 @@ class Equality:
             size = np.sqrt(np.einsum("ij,ij->i", A, A) / n)
             T = np.diag(1.0 / np.where(size > 0, size, 1.0))
         else:
-            U, S, _ = np.linalg.svd(A, full_matrices=False)
+            # Rows of any size: each is made to have norm 1 before it is asked whether it says anything new.
+            norm = np.sqrt(np.einsum("ij,ij->i", A, A))
+            unit = 1.0 / np.where(norm > 0.0, norm, 1.0)
+            U, S, _ = np.linalg.svd(A * unit[:, None], full_matrices=False)
             known = S > DEPENDENT * max(S[0], np.finfo(float).tiny)
-            T = np.sqrt(n) * (U[:, known] / S[known]).T
-            left = b - U[:, known] @ (U[:, known].T @ b)
-            if np.abs(left).max() > CONTRADICTION * max(1.0, np.abs(b).max()):
+            T = np.sqrt(n) * (U[:, known] / S[known]).T * unit
+            scaled = b * unit
+            left = scaled - U[:, known] @ (U[:, known].T @ scaled)
+            if np.abs(left).max() > CONTRADICTION * np.abs(scaled).max():
                 raise ValueError(
                     "a QP was asked for; found equality constraints that contradict each other; check A and b"
                 )

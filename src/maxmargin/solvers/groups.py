@@ -15,6 +15,7 @@ from ..problem import QP
 
 __all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 
+SUM_ROUNDING = 1e-11  # of the terms of a sum: what a group may lack that its boxes cannot give
 BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
 
 
@@ -41,7 +42,7 @@ class Groups:
         if np.linalg.matrix_rank(columns) < columns.shape[1]:
             raise ValueError(
                 f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of "
-                "variables, which pair steps cannot keep feasible; use a solver for any number of equality constraints"
+                'variables, which pair steps cannot keep feasible; use "mpd", "sor" or "interior-point", which take any'
             )
         sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
         if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):
@@ -164,7 +165,8 @@ def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
         if v is not None:
             inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
         room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
-        if room.sum() < abs(missing) * (1 - 1e-12):
+        terms = abs(sums[g]) + float(np.abs(beta[inside]).sum())
+        if room.sum() < abs(missing) - SUM_ROUNDING * terms:
             raise ValueError(
                 f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "
                 f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"

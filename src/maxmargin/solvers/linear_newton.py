@@ -47,7 +47,7 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Block, Crew, Rows, Sparse
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, linear_form, spent
+from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
 from .equality import Equality
 from .row_sweeps import RowSweeps
 
@@ -68,6 +68,7 @@ UNPENALISED = 1e-12  # of what η costs all rows: keeps the system solvable wher
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
+RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
 STALL = 3  # steps without progress before rounding is blamed
 FINER = 0.01  # next gap, of the one before, where that does not prove what is asked: a step or two
 REFINEMENTS = 6  # such gaps before rounding is blamed
@@ -176,8 +177,19 @@ class _Run:
         """β with its proof; its w is its own where coefficients will be used, else the one that steps have found."""
         beta, eta = qp.settled(self.feasible()), self.x[self.parametric].copy()
         if goal.exact:
-            return answer(qp, goal, beta, [eta])
+            found = answer(qp, goal, beta, [eta])
+            if found.certificate.relative_gap < 1.0:
+                return found
+            nothing = answer(qp, goal, np.zeros(qp.n))  # far from the end coefficients may be worse than none
+            return found if found.certificate.gap < nothing.certificate.gap else nothing
         w = self.weights
+        kernel = self.f - self.extra[:, : len(eta)] @ eta
+        if np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):
+            # No row with a curvature sees η, which went where a flat direction led it: half way back is as good.
+            middle = next(multipliers(qp, beta, kernel + qp.ridge * beta))
+            found = Answer(beta, middle, qp.certificate(beta, middle, w), w)
+            if goal.met(found.certificate):
+                return found
         return Answer(beta, eta, qp.certificate(beta, eta, w), w)
 
     def solve(self, tol: float, goal: Goal) -> Status:
