@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 from .checks import check
@@ -23,6 +25,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
     parser.add_argument("--long", action="store_true", help="up to 40 000 samples")
     parser.add_argument("--log", type=Path, help="a JSON line for every problem is added here")
+    parser.add_argument("--again", type=Path, help="only the problems that failed in this log")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
 
@@ -34,18 +37,24 @@ def main() -> int:
             report = check(problem)
             if report.failures:  # perhaps because time went into compiling
                 report = check(make_problem(seed))
-            print(f"  {report.outcome} in {report.seconds:.2f} s {report.detail}")
+            print(f"  {report.outcome} in {report.seconds:.2f} s{report.detail.removeprefix(str(problem))}")
             for failure in report.failures:
                 print(f"  {failure.kind}: {failure.message}")
             failed |= bool(report.failures)
         return int(failed)
 
-    if given.count is None and given.minutes is None:
-        given.count = 300
-    first = given.first if given.first is not None else int(time.time()) % 10**6 * 100
-    first += LONG if given.long and first < LONG else 0
-    seeds = range(first, first + given.count) if given.count else itertools.count(first)
-    print(f"Compiling, then problems from seed {first} on.", flush=True)
+    seeds: Iterable[int]
+    if given.again:
+        lines = map(json.loads, given.again.read_text().splitlines())
+        seeds = sorted({line["seed"] for line in lines if line["failures"]})
+        print(f"Compiling, then {len(seeds)} problems again.", flush=True)
+    else:
+        if given.count is None and given.minutes is None:
+            given.count = 300
+        first = given.first if given.first is not None else int(time.time()) % 10**6 * 100
+        first += LONG if given.long and first < LONG else 0
+        seeds = range(first, first + given.count) if given.count else itertools.count(first)
+        print(f"Compiling, then problems from seed {first} on.", flush=True)
     warm_up()
     reports = []
     for report in run(seeds, given.minutes, given.workers):

@@ -44,11 +44,12 @@ KINDS = (
 SAME = 1e-6  # relative: the certificate against the same numbers by hand
 FEASIBLE = 1e-8  # share of a box or of a sum of absolute values by which a constraint may be missed
 REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring down
-HAIR = 1e-9  # relative: an offset may be moved by so much, so that points on a boundary are inside
+HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
 LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word
 CLOSE = 0.01  # share of the objective: models that near to their optimum are compared by their predictions
 POINTS = 0.05  # accuracy or R² by which predictions may be worse then
-ALL = np.iinfo(np.int64).max
+HUGE = 1e100
+AWAY = 1e4  # times the size of all that is added to it: an intercept that has run away
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def check(problem: Problem) -> Report:
         report = Report(problem.seed, "QP", problem.solver, 0, 0)
         programs.check(problem.seed, problem.solver, report)
     else:
-        report = Report(problem.seed, problem.machine, problem.solver, problem.n, problem.d)
+        report = Report(problem.seed, problem.machine, problem.solver, problem.n, problem.d, detail=str(problem))
         _check_machine(problem, report)
     report.seconds = time.perf_counter() - started
     return report
@@ -119,7 +120,7 @@ def fit(problem: Problem) -> Fitted:
     """The model of a problem, with warnings kept and RuntimeWarnings as errors."""
     params = dict(problem.params)
     if problem.stop != "time_limit":  # nothing may run for ever
-        params["time_limit"] = patience(problem) if problem.solver == "auto" else 0.5 * patience(problem)
+        params["time_limit"] = patience(problem) if problem.solver == "auto" else 0.3 * patience(problem)
     model = getattr(maxmargin, problem.machine)(**params)
     target = () if problem.y is None else (problem.y,)
     started, error = time.process_time(), None
@@ -216,7 +217,7 @@ def parts_of(problem: Problem, model) -> list[Part]:
     X, kernel, phi = problem.dense, kernel_of(problem), functions_of(problem)
     weight = problem.weights
     free = bool(problem.params.get("fit_intercept", True)) and problem.machine not in ("OneClassSVM", "SVDD")
-    slopes = np.atleast_2d(model.parametric_coef_) if phi.shape[1] else np.zeros((ALL.bit_length(), 0))
+    slopes = np.atleast_2d(model.parametric_coef_) if phi.shape[1] else np.zeros((len(np.atleast_1d(model.intercept_)), 0))
     dual = np.asarray(model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_, np.float64)
     C = float(problem.params.get("C", 1.0) or 1.0)
 
@@ -280,19 +281,17 @@ def evidence_of(problem: Problem, model, part: Part) -> Evidence:
     if problem.machine == "SVR":
         return textbook.svr(part, params.get("epsilon", 0.1), params.get("loss", "").startswith("squared"))
     if problem.machine == "NuSVR":
-        return textbook.nu_svr(part, params.get("nu", 0.5), max(0.0, float(model.epsilon_)))
+        return textbook.nu_svr(part, params.get("nu", 0.5), float(model.epsilon_))
     if problem.machine == "OneClassSVM":
         return textbook.one_class(part, params.get("nu", 0.5), -part.bias)
     if problem.machine == "SVDD":
         return textbook.svdd(part)
     weight, total = nu_scale(problem, part)
     part = replace(part, cost=weight)
-    evidence = textbook.nu_svc(part, total)
+    found = [textbook.nu_svc(part, total, sign) for sign in (1.0, -1.0)]
     if abs(np.abs(part.coef).sum() / total - 1.0) < FEASIBLE:
-        # Either the margin is 1 by chance, or there is none and nothing was divided by it.
-        other = textbook.nu_svc(part, total, rho=0.0)
-        evidence = min(evidence, other, key=lambda e: e.violation)
-    return evidence
+        found.append(textbook.nu_svc(part, total, 0.0))  # or there is no margin, and nothing was divided by it
+    return min(found, key=lambda e: (e.outside > FEASIBLE, e.violation))
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -306,17 +305,19 @@ def _check_machine(problem: Problem, report: Report) -> None:
             polite = isinstance(fitted.error, ValueError) and str(fitted.error).count(";") >= 2
             report.fail("objection" if polite and problem.solver != "auto" else "crash", where(fitted.error))
         else:
-            report.outcome, report.detail = "skipped", answer
+            report.outcome = "skipped"
+            report.detail += f" {answer}"
         return
     limit = problem.params["time_limit"] + 2.0 if problem.stop == "time_limit" else 3.0 * patience(problem)
     if fitted.seconds > (1.0 + bool(problem.before)) * limit * max(1, min(2, problem.params.get("n_jobs") or 1)):
         report.fail("hang", f"{fitted.seconds:.1f} s of processor time where {limit:.1f} s are generous")
     if not _finite(fitted.model):
-        report.fail("crash", "an attribute is not finite")
+        report.fail("crash", "an attribute is not finite, or too large for any use")
         return
     judge = _judge_linear if problem.machine in LINEAR else _judge_kernel
     found = judge(problem, fitted, report)
-    if problem.twin is not None and problem.convex:
+    by_column = problem.params.get("kernel") == "precomputed" and "parametric" in problem.params
+    if problem.twin is not None and problem.convex and not by_column:
         _check_twin(problem, fitted, found, report)
     if report.outcome == "ok" and fitted.model.status_ is maxmargin.Status.TIME_LIMIT and problem.stop is None:
         report.outcome = "slow"
@@ -328,7 +329,7 @@ def _finite(model) -> bool:
             continue
         value = getattr(model, name, None)
         value = value.data if sp.issparse(value) else value
-        if value is not None and not np.isfinite(np.asarray(value, np.float64)).all():
+        if value is not None and not (np.abs(np.asarray(value, np.float64)) < HUGE).all():
             return False
     return True
 
@@ -397,6 +398,10 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, (part, e, c) in enumerate(zip(parts, evidence, model.certificates_, strict=True)):
         _check_certificate(problem, part, e, c, number, report)
+    if problem.machine == "NuSVR" and model.status_ is maxmargin.Status.CONVERGED:
+        least = -tol - evidence[0].violation_rounding
+        if float(model.epsilon_) < least:
+            report.fail("wrong model", f"a tube of {model.epsilon_:.3g}; {why}")
     _check_decisions(problem, fitted, parts, report)
     large = max((e.relative_gap for e in evidence if e.gap > 1e3 * e.gap_rounding), default=0.0)
     converged = model.status_ is maxmargin.Status.CONVERGED
@@ -467,6 +472,11 @@ def _check_decisions(problem: Problem, fitted: Fitted, parts: list[Part], report
         report.fail("crash", f"in prediction: {where(error)}")
         return
     for number, part in enumerate(parts):
+        sized = max(float(part.size.max(initial=0.0)), float(np.abs(part.y).max(initial=0.0)), float((np.abs(part.phi) @ np.abs(part.slopes)).max(initial=0.0)))
+        if part.diagonal is not None:
+            sized = max(sized, float(np.abs(part.diagonal).max()))
+        if abs(part.bias) > AWAY * sized:
+            report.fail("predictions", f"an intercept of {part.bias:.3g} where nothing else is larger than {sized:.3g}")
         wanted = part.values
         allowed = 2.0 * part.rounding
         if problem.machine == "SVDD":
@@ -585,8 +595,10 @@ def _judge_linear(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, ((primal, rounding), c) in enumerate(zip(values, model.certificates_, strict=True)):
         label = f"problem {number}: " if number else ""
-        allowed = SAME * max(abs(primal), 0.0) + rounding
-        _compare(report, f"{label}primal", c.primal, primal, allowed)
+        part = parts[number]
+        zero = float(part.cost @ linear_loss(problem)(part.y, np.zeros(len(part.y)), 0.0)[0])  # the value of f = 0
+        rounding += textbook.UNIT * zero
+        _compare(report, f"{label}primal", c.primal, primal, SAME * abs(primal) + rounding)
         _compare(report, f"{label}primal − dual − gap", c.primal - c.dual - c.gap, 0.0, 1e-9 * abs(c.primal) + rounding)
     _check_linear_decisions(problem, model, parts, report)
     if problem.stop is None and not report.failures:
@@ -619,6 +631,7 @@ def _ask_about_linear(problem, X, phi, part: LinearPart, value, certificate, tol
         return
     theirs, rounding = linear_primal(problem, X, phi, part, *answer)
     primal, own = value
+    rounding += textbook.UNIT * float(part.cost @ linear_loss(problem)(part.y, np.zeros(len(part.y)), 0.0)[0])
     if certificate.dual > theirs * (1 + 1e-9) + rounding + own:
         report.fail(
             "worse", f"dual {certificate.dual:.9g} above the primal value {theirs:.9g} of a referee; {certificate}"
@@ -695,6 +708,8 @@ def make_twin(problem: Problem) -> tuple[Problem, np.ndarray, str]:
     X, y, weight = problem.dense, problem.y, problem.weights
     n, kind = problem.n, problem.twin
     kernel = problem.params.get("kernel", "rbf") if problem.machine not in LINEAR else "none"
+    if "parametric" in problem.params and kind in ("shift", "scale"):
+        kind = "order"  # functions change with the features
     origin = np.arange(n)
     plain = replace(problem, params={k: v for k, v in problem.params.items() if k != "warm_start"})
     if kind == "copies" and (weight == np.rint(weight)).all() and weight.sum() < 4 * n and (weight != 1).any():

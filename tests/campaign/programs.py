@@ -27,6 +27,7 @@ __all__ = ["Program", "check", "make_program"]
 SECONDS = 8.0
 SAME = 1e-6
 FEASIBLE = 1e-8
+DUST = 1e-7  # of a box: with the line above, roundings of 1e-15
 UNIT = 64 * np.finfo(np.float64).eps
 
 
@@ -129,7 +130,7 @@ def _violation(q: Program, beta, s, slack: float) -> float:
 def check(seed: int, solver: str, report) -> None:
     """Solve a program and check the solution."""
     q = make_program(seed)
-    report.n, report.d, report.detail = q.n, len(q.A), q.note
+    report.n, report.d, report.detail = q.n, len(q.A), f" {q.note}"
     H = q.H if q.ridge is None else Ridged(PrecomputedGram(q.H - np.diag(q.ridge)), q.ridge)
     qp = maxmargin.QP(H, q.p, q.lower, q.upper, q.A, q.b, q.eps)
     try:
@@ -157,10 +158,10 @@ def check(seed: int, solver: str, report) -> None:
     strict, violation = _violation(q, beta, s, 0.0), _violation(q, beta, s, 1e-12)
     width = np.where(np.isfinite(q.upper - q.lower), q.upper - q.lower, 1.0)
     outside = float(np.max(np.maximum(q.lower - beta, beta - q.upper) / np.where(width > 0, width, 1.0), initial=0.0))
-    size = np.abs(q.A) @ np.abs(beta) + np.abs(q.b)
+    reach = np.where(np.isfinite(q.upper - q.lower), q.upper - q.lower, np.abs(q.p) / q.H.diagonal())
+    size = np.abs(q.A) @ (np.abs(beta) + DUST * reach) + np.abs(q.b)
     lack = float(np.max(np.abs(q.A @ beta - q.b) / np.where(size > 0, size, 1.0), initial=0.0))
     relative = gap / max(abs(value), abs(value - gap), 1e-300) if np.isfinite(gap) else np.inf
-    reach = np.where(np.isfinite(q.upper - q.lower), q.upper - q.lower, np.abs(beta))
     slack = float(rounding @ (reach + np.abs(beta)))
     why = (
         f"violation {violation:.3g}, relative gap {relative:.2g} at tol {q.tol:.2g}, box missed by {outside:.1e}, "
@@ -190,6 +191,6 @@ def check(seed: int, solver: str, report) -> None:
             best = referee(q.H, q.p, q.lower, q.upper, q.A, q.b, q.eps)
         except ArithmeticError:
             return
-        worth = max(abs(best.objective), abs(value))
+        worth = max(abs(best.objective), abs(value), 1e-3 * float(np.abs(q.p) @ reach))
         if np.isfinite(gap) and value - gap > best.objective + 1e-6 * worth + slack + missed:
             report.fail("worse", f"the optimum lies at {best.objective:.9g}, the bound {value - gap:.9g} above; {why}")

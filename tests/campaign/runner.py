@@ -5,6 +5,7 @@ A process that does not answer within ``DEAD`` seconds is ended and its problem 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing as mp
 import os
@@ -35,6 +36,7 @@ def warm_up() -> None:
 
 
 def _work(pipe: Connection) -> None:
+    faulthandler.enable()  # should compiled code end the process, it tells where
     for seed in iter(pipe.recv, None):
         try:
             report = check_seed(seed)
@@ -93,13 +95,19 @@ def run(seeds: Iterable[int], minutes: float | None = None, workers: int = 2) ->
             except EOFError:
                 report = worker.lost("the process ended by itself")
                 worker = _Worker(context)
+                team.append(worker)
             yield report
             next_for(worker)
         for pipe, worker in list(busy.items()):
             if time.monotonic() - worker.since > DEAD:
                 del busy[pipe]
                 yield worker.lost(f"no answer for {DEAD:.0f} seconds")
-                next_for(_Worker(context))
+                team.append(_Worker(context))
+                next_for(team[-1])
+    for worker in team:
+        if worker.process.is_alive():
+            worker.pipe.send(None)
+            worker.process.join()
 
 
 def write(report: Report, path: Path) -> None:

@@ -38,6 +38,7 @@ __all__ = ["Evidence", "Kernel", "Part", "UNIT", "c_svc", "kernel_sum", "nu_svc"
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 AT_BOUND = 1e-12  # of a box: nearer than this to a bound is at the bound
+DUST = 1e-6  # of a cost: with constraints held to 1e-8 this makes for roundings of 1e-14
 BLOCK = 1 << 22  # kernel values held at a time
 
 
@@ -141,12 +142,15 @@ class Part:
         return float(self.coef @ self.Kc)
 
     def imbalance(self) -> float:
-        """The largest |Σ c_i φ_j(x_i)|, the constant included, as a share of Σ |c_i φ_j(x_i)|."""
+        """The largest |Σ c_i φ_j(x_i)|, the constant included, as a share of Σ |c_i| times the largest |φ_j|.
+
+        Where all c are next to nothing, their rounding is that of the costs.
+        """
         columns = [self.phi[:, j] for j in range(len(self.slopes))]
         columns += [np.ones(len(self.coef))] if self.free_bias else []
         found = 0.0
         for column in columns:
-            total = np.abs(self.coef * column).sum()
+            total = (np.abs(self.coef).sum() + DUST * self.cost.sum()) * np.abs(column).max()
             if total > 0:
                 found = max(found, abs(float(self.coef @ column)) / total)
         return found
@@ -265,30 +269,35 @@ def svr(part: Part, epsilon: float, squared: bool) -> Evidence:
 
 
 def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
-    """½‖w‖² + ε ν ΣC + Σ C_i max(0, |f_i − y_i| − ε), where ε is found, too."""
+    """½‖w‖² + ε ν ΣC + Σ C_i max(0, |f_i − y_i| − ε), where ε is found, too.
+
+    The coefficients are c = α − α*, and what is left of Σ (α + α*) = ν ΣC is spread over both where ε = 0.
+    """
     y, C, c = part.y, part.cost, part.coef
     r, half = part.values - y, 0.5 * part.quadratic
     total = nu * C.sum()
-    spent = np.abs(c).sum()
-    out = np.maximum(0.0, np.abs(r) - epsilon)
-    primal = half + total * epsilon + C @ out
+    above, below = np.maximum(0.0, r - epsilon), np.maximum(0.0, -r - epsilon)
+    primal = half + total * epsilon + C @ (above + below)
     dual = y @ c - half
-    rows = C * out + epsilon * np.abs(c) + c * r
-    rows = np.append(rows, epsilon * (total - spent))
+    rows = np.append(C * (above + below) + c * r, epsilon * total)
     pull = C * (np.abs(r) - epsilon + part.rounding > 0)
-    lack = max(0.0, spent / total - 1.0)
-    return _evidence(part, primal, dual, rows, pull, r, -C, C, eps=epsilon, lack=lack)
+    lack = max(0.0, np.abs(c).sum() / total - 1.0)
+    evidence = _evidence(part, primal, dual, rows, pull, r, -C, C, eps=epsilon, lack=lack, terms=abs(epsilon) * total)
+    none = np.zeros(len(C))
+    pairs = np.r_[np.maximum(c, 0.0), np.minimum(c, 0.0)], np.r_[none, -C], np.r_[C, none]
+    found = _violations(np.r_[r + epsilon, r - epsilon], *pairs)
+    return replace(evidence, violation=found[0], strict=found[1], least=found[2])
 
 
-def nu_svc(part: Part, total: float, rho: float | None = None) -> Evidence:
-    """½‖w‖² − ρ S + Σ w_i max(0, ρ − y_i f_i) with Σ α_i = S.
+def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
+    """½‖w‖² − ρ S + Σ w_i max(0, ρ − y_i f_i) with Σ α_i = S; ``part.cost`` are weights in the scale of S.
 
-    A model's coefficients are divided by ρ, so that its margin is 1: their sum tells ρ. A model without a margin is
-    not divided by one: ``rho`` is then given, and c is as it came. ``part.cost`` are weights in the same scale.
+    A model's coefficients are divided by |ρ|, so that its margin is 1 (or −1, where most samples err: ``sign``), and
+    their sum tells ρ. Without a margin (``sign`` 0) they are not divided by anything.
     """
     y, w = part.y, part.cost
-    scale = total / np.abs(part.coef).sum() if rho is None else 1.0
-    rho = scale if rho is None else rho
+    scale = total / np.abs(part.coef).sum() if sign else 1.0
+    rho = sign * scale
     f, beta = scale * part.values, scale * part.coef
     alpha = y * beta
     half = 0.5 * scale**2 * part.quadratic
