@@ -159,8 +159,10 @@ def _pick(rng, shares: dict[str, float]) -> str:
 def _size(rng, long: bool) -> int:
     if long:
         return int(_log_uniform(rng, np.log10(2000), np.log10(40000)))
-    most = rng.choice([300, 2000, 5000], p=[0.9, 0.08, 0.02])
-    return int(np.clip(_log_uniform(rng, np.log10(2), np.log10(most + 1)), 2, most))
+    if rng.uniform() < 0.88:
+        return int(np.clip(_log_uniform(rng, np.log10(2), np.log10(301)), 2, 300))
+    # Solvers change their ways at 600, 1500, 2000, 2500 and 5000 variables.
+    return int(_log_uniform(rng, np.log10(300), np.log10(rng.choice([1000, 2600, 5200], p=[0.6, 0.3, 0.1]))))
 
 
 def _features(rng, n: int, notes: list[str]) -> np.ndarray:
@@ -289,8 +291,10 @@ def _kernel_params(rng, X: np.ndarray, params: dict, notes: list[str]) -> None:
     d = X.shape[1]
     if kernel in ("rbf", "laplacian"):
         if rng.uniform() < 0.3:
-            return  # gamma="scale"
-        size = max(float(X.var()) if rng.uniform() < 0.5 else float(X.var(axis=0).mean()), 1e-14)
+            params["gamma"] = "auto" if rng.uniform() < 0.2 else "scale"
+            return
+        size = float(X.var()) if rng.uniform() < 0.5 else float(X.var(axis=0).mean())
+        size = max(size, 1e-4 * float((X * X).mean()), 1e-14)
         size = np.sqrt(size) if kernel == "laplacian" else size
         params["gamma"] = _log_uniform(rng, -2, 1.3) / (d * size)
         return
@@ -388,7 +392,9 @@ def make_problem(seed: int) -> Problem:
     X = _scaled(rng, _features(rng, n, notes), notes)
 
     # The container first: it may change values.
-    container = rng.choice(["float64", "float32", "integer", "fortran", "csr", "on disk"], p=[0.6, 0.1, 0.06, 0.08, 0.1, 0.06])
+    container = rng.choice(
+        ["float64", "float32", "integer", "fortran", "csr", "on disk"], p=[0.6, 0.1, 0.06, 0.08, 0.1, 0.06]
+    )
     if container == "integer":
         X = np.rint(X * (3.0 if np.abs(X).max() < 1e3 else 1.0)).clip(-1e9, 1e9)
     if container == "csr":

@@ -169,7 +169,9 @@ def check(seed: int, solver: str, report) -> None:
     )
     near = 2.0 * float(rounding.max(initial=0.0))
     converged = found.status is maxmargin.Status.CONVERGED
-    met = violation <= q.tol * (1 + SAME) + near or gap <= q.tol * (1 + SAME) * max(abs(value), abs(value - gap)) + slack
+    met = (
+        violation <= q.tol * (1 + SAME) + near or gap <= q.tol * (1 + SAME) * max(abs(value), abs(value - gap)) + slack
+    )
     if converged and not (met and outside <= FEASIBLE and lack <= FEASIBLE):
         report.fail("wrong model", why)
     if not converged:

@@ -57,6 +57,8 @@ def _libsvm(problem, K, part):
         model.fit(K, part.y, sample_weight=weight)
     elif problem.machine == "NuSVR":
         model = sklearn.svm.NuSVR(C=1.0, nu=nu, **common).fit(K, part.y, sample_weight=weight)
+    elif nu > 1 - 1e-9:
+        return None  # LIBSVM writes beyond its arrays where rounding leaves it something to spread over no sample
     else:
         model = sklearn.svm.OneClassSVM(nu=nu, **common).fit(K, sample_weight=weight)
     coef = np.zeros(len(K))

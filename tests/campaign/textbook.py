@@ -38,7 +38,7 @@ __all__ = ["Evidence", "Kernel", "Part", "UNIT", "c_svc", "kernel_sum", "nu_svc"
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 AT_BOUND = 1e-12  # of a box: nearer than this to a bound is at the bound
-DUST = 1e-6  # of a cost: with constraints held to 1e-8 this makes for roundings of 1e-14
+DUST = 3e-7  # of a cost: with constraints held to 1e-8 this makes for roundings of 3e-15
 BLOCK = 1 << 22  # kernel values held at a time
 
 
@@ -200,7 +200,9 @@ def _outside(coef, lower, upper) -> float:
     return float(max(0.0, excess.max(initial=0.0)))
 
 
-def _evidence(part: Part, primal, dual, rows, pull, s, lower, upper, eps=0.0, scale=1.0, lack=0.0, terms=0.0) -> Evidence:
+def _evidence(
+    part: Part, primal, dual, rows, pull, s, lower, upper, eps=0.0, scale=1.0, lack=0.0, terms=0.0
+) -> Evidence:
     """Everything together.
 
     ``pull`` is what a unit of f is worth in each row's loss, ``scale`` that of f in s, and ``terms`` are the sizes of
@@ -307,7 +309,9 @@ def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
     pull = w * (rho - y * f + scale * part.rounding > 0)
     lower, upper = np.where(y > 0, 0.0, -w), np.where(y > 0, w, 0.0)
     lack = abs(alpha.sum() / total - 1.0)
-    return _evidence(part, primal, dual, rows, pull, f - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total)
+    return _evidence(
+        part, primal, dual, rows, pull, f - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
+    )
 
 
 def one_class(part: Part, nu: float, rho: float) -> Evidence:
