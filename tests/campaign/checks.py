@@ -277,8 +277,8 @@ def nu_scale(problem: Problem, part: Part) -> tuple[np.ndarray, float]:
     return w * (total / (min(nu, most) * w.sum())), total
 
 
-def evidence_of(problem: Problem, model, part: Part) -> Evidence:
-    """What a part of a model is worth."""
+def evidence_of(problem: Problem, model, part: Part, certificate=None) -> Evidence:
+    """What a part of a model is worth; where attributes leave a sign open, the one that the certificate is about."""
     params = problem.params
     if problem.machine == "SVC":
         return textbook.c_svc(part, params.get("loss", "hinge"), params.get("huber_delta", 0.5))
@@ -295,7 +295,9 @@ def evidence_of(problem: Problem, model, part: Part) -> Evidence:
     found = [textbook.nu_svc(part, total, sign) for sign in (1.0, -1.0)]
     if abs(np.abs(part.coef).sum() / total - 1.0) < FEASIBLE:
         found.append(textbook.nu_svc(part, total, 0.0))  # or there is no margin, and nothing was divided by it
-    return min(found, key=lambda e: (e.outside > FEASIBLE, e.violation))
+    if certificate is None:
+        return min(found, key=lambda e: (e.outside > FEASIBLE, e.violation))
+    return min(found, key=lambda e: (e.outside > FEASIBLE, abs(e.primal - certificate.primal)))
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -382,10 +384,10 @@ class Found:
 def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Found]:
     model, tol = fitted.model, problem.params.get("tol", 1e-3)
     parts = parts_of(problem, model)
-    evidence = [evidence_of(problem, model, part) for part in parts]
     if len(model.certificates_) != len(parts):
         report.fail("false proof", f"{len(model.certificates_)} certificates for {len(parts)} problems")
         return []
+    evidence = [evidence_of(problem, model, p, c) for p, c in zip(parts, model.certificates_, strict=True)]
     worst = max(evidence, key=lambda e: e.violation - e.violation_rounding)
     far = max(evidence, key=lambda e: e.outside)
     why = (
@@ -409,7 +411,7 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     if problem.machine == "NuSVR" and model.status_ is maxmargin.Status.CONVERGED:
         least = -tol - evidence[0].violation_rounding
         if float(model.epsilon_) < least:
-            report.fail("wrong model", f"a tube of {model.epsilon_:.3g}; {why}")
+            report.fail("predictions", f"a tube of {model.epsilon_:.3g}; {why}")
     _check_decisions(problem, fitted, parts, report)
     if problem.stop is not None and problem.machine in ("SVC", "SVR") and problem.convex:
         for e in evidence:

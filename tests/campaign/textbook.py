@@ -285,10 +285,16 @@ def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
     pull = C * (np.abs(r) - epsilon + part.rounding > 0)
     lack = max(0.0, np.abs(c).sum() / total - 1.0)
     evidence = _evidence(part, primal, dual, rows, pull, r, -C, C, eps=epsilon, lack=lack, terms=abs(epsilon) * total)
-    none = np.zeros(len(C))
-    pairs = np.r_[np.maximum(c, 0.0), np.minimum(c, 0.0)], np.r_[none, -C], np.r_[C, none]
-    found = _violations(np.r_[r + epsilon, r - epsilon], *pairs)
-    return replace(evidence, violation=found[0], strict=found[1], least=found[2])
+    none, side = np.zeros(len(C)), np.repeat([1.0, -1.0], len(C))
+    s, pairs = np.r_[r + epsilon, r - epsilon], np.r_[np.maximum(c, 0.0), np.minimum(c, 0.0)]
+    if part.free_bias:
+        found = _violations(s, pairs, np.r_[none, -C], np.r_[C, none])
+    else:  # one constraint, of α and α*
+        found = _violations(side * s, side * pairs, np.r_[none, none], np.r_[C, C])
+    # Which α_i and α_i* are both > 0, if any, is not published; it moves a slope by 2ε at most.
+    hidden = 2.0 * abs(epsilon) if np.abs(c).sum() < total * (1 - 1e-8) else 0.0
+    rounding = evidence.violation_rounding + hidden
+    return replace(evidence, violation=found[0], strict=found[1], least=found[2], violation_rounding=rounding)
 
 
 def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
@@ -309,9 +315,13 @@ def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
     pull = w * (rho - y * f + scale * part.rounding > 0)
     lower, upper = np.where(y > 0, 0.0, -w), np.where(y > 0, w, 0.0)
     lack = abs(alpha.sum() / total - 1.0)
-    return _evidence(
+    evidence = _evidence(
         part, primal, dual, rows, pull, f - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
     )
+    if part.free_bias:
+        return evidence
+    found = _violations(y * f - rho, alpha, np.zeros(len(w)), w)  # one constraint, of α
+    return replace(evidence, violation=found[0], strict=found[1], least=found[2])
 
 
 def one_class(part: Part, nu: float, rho: float) -> Evidence:
