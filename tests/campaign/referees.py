@@ -15,6 +15,8 @@ from scipy.optimize import minimize_scalar
 
 from referee import referee
 
+from .models import linear_loss
+
 __all__ = ["MOST_PARTS", "MOST_SAMPLES", "kernel_machine", "linear"]
 
 MOST_PARTS = 2  # problems of a fit that referees look at
@@ -166,9 +168,9 @@ def _liblinear(problem, X, y, cost, loss, intercept, scaling):
     w = model.coef_.ravel()
     bias = float(np.atleast_1d(model.intercept_)[0]) if intercept else 0.0
     if intercept and scaling is None:  # LIBLINEAR's intercept has a penalty: find the best one for its w
-        from .checks import linear_loss
-
-        evaluate, f = linear_loss(problem), X @ w
-        result = minimize_scalar(lambda b: float(cost @ evaluate(y, f + b, 0.0)[0]), bracket=(bias - 1.0, bias + 1.0))
+        f = X @ w
+        result = minimize_scalar(
+            lambda b: float(cost @ linear_loss(problem, y, f + b)[0]), bracket=(bias - 1.0, bias + 1.0)
+        )
         bias = float(result.x)
     return w, bias, np.zeros(0)

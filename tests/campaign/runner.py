@@ -11,14 +11,16 @@ import multiprocessing as mp
 import os
 import sys
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from .checks import KINDS, Failure, Report, check_seed
+from .checks import check_seed
 from .problems import make_problem
+from .reports import KINDS, Failure, Report
 
 __all__ = ["run", "summary", "warm_up"]
 
@@ -41,8 +43,6 @@ def _work(pipe: Connection) -> None:
         try:
             report = check_seed(seed)
         except Exception as error:
-            import traceback
-
             report = Report(seed, "?", "?", 0, 0)
             lines = traceback.format_exception(error)[-6:]
             report.fail("crash", "in the campaign itself: " + " | ".join(line.strip() for line in lines))

@@ -7,14 +7,14 @@ training samples, bias b, coefficients g of parametric functions φ, and
 
 For each machine with costs C_i the primal value P of f and the dual value D of c are those of the textbooks:
 
-| machine | P                                               | D                                     | c in               |
-| ------- | ----------------------------------------------- | ------------------------------------- | ------------------ |
-| C-SVC   | ½‖w‖² + Σ C_i ℓ(y_i f_i)                        | Σ α_i − ½‖w‖² (− Σ α²/4C for ℓ²)      | α = yc in [0, C_i] |
-| ε-SVR   | ½‖w‖² + Σ C_i max(0, |f_i − y_i| − ε)           | yᵀc − ε‖c‖₁ − ½‖w‖²                   | [−C_i, C_i]        |
-| ν-SVR   | ½‖w‖² + ε ν ΣC + Σ C_i max(0, |f_i − y_i| − ε)  | yᵀc − ½‖w‖², ‖c‖₁ ≤ ν ΣC              | [−C_i, C_i]        |
-| ν-SVC   | ½‖w‖² − ρ S + Σ w_i max(0, ρ − y_i f_i)         | −½‖w‖², Σ α_i = S                     | α = yc in [0, w_i] |
-| 1-class | ½‖w‖² − ρ S + Σ w_i max(0, ρ − f_i)             | −½‖w‖², Σ c_i = S = ν Σw              | [0, w_i]           |
-| SVDD    | ½ (R² + Σ C_i max(0, d_i² − R²))                | ½ Σ β_i d_i², Σ β_i = 1, β = c/2      | β in [0, C_i]      |
+| machine | P                                              | D                                | c in               |
+| ------- | ---------------------------------------------- | -------------------------------- | ------------------ |
+| C-SVC   | ½‖w‖² + Σ C_i ℓ(y_i f_i)                       | Σ α_i − ½‖w‖² (− Σ α²/4C for ℓ²) | α = yc in [0, C_i] |
+| ε-SVR   | ½‖w‖² + Σ C_i max(0, |f_i − y_i| − ε)          | yᵀc − ε‖c‖₁ − ½‖w‖²              | [−C_i, C_i]        |
+| ν-SVR   | ½‖w‖² + ε ν ΣC + Σ C_i max(0, |f_i − y_i| − ε) | yᵀc − ½‖w‖², ‖c‖₁ ≤ ν ΣC         | [−C_i, C_i]        |
+| ν-SVC   | ½‖w‖² − ρ S + Σ w_i max(0, ρ − y_i f_i)        | −½‖w‖², Σ α_i = S                | α = yc in [0, w_i] |
+| 1-class | ½‖w‖² − ρ S + Σ w_i max(0, ρ − f_i)            | −½‖w‖², Σ c_i = S = ν Σw         | [0, w_i]           |
+| SVDD    | ½ (R² + Σ C_i max(0, d_i² − R²))               | ½ Σ β_i d_i², Σ β_i = 1, β = c/2 | β in [0, C_i]      |
 
 with ‖w‖² = cᵀKc and d_i² the squared distance to the centre Σ β_j φ(x_j). A bias asks for Σ c_i = 0, functions φ_j
 for Σ c_i φ_j(x_i) = 0. P − D is summed up by rows, each of which is ≥ 0 for a c in its box, so that small gaps are
@@ -34,7 +34,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
-__all__ = ["Evidence", "Kernel", "Part", "UNIT", "c_svc", "kernel_sum", "nu_svc", "nu_svr", "one_class", "svdd", "svr"]
+__all__ = [
+    "Evidence",
+    "Kernel",
+    "Part",
+    "UNIT",
+    "c_svc",
+    "kernel_sum",
+    "loss",
+    "nu_svc",
+    "nu_svr",
+    "one_class",
+    "svdd",
+    "svr",
+]
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 AT_BOUND = 1e-12  # of a box: nearer than this to a bound is at the bound
@@ -107,6 +120,22 @@ def kernel_sum(kernel: Kernel | None, X: np.ndarray, support: np.ndarray, coef: 
             value[part] = kernel.values(points[part], X[support]) @ coef
             size[part] = kernel.sizes(points[part], X[support]) @ np.abs(coef)
     return value, size
+
+
+def loss(name: str, y, f, near=0.0, delta: float = 0.5, epsilon: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """(values, slopes) of a loss of y and f; where f is known to ``near`` only, the largest slope that may be."""
+    if name.endswith("insensitive"):
+        out, far = np.maximum(0.0, np.abs(f - y) - epsilon), np.maximum(0.0, np.abs(f - y) - epsilon + near)
+        return (out**2, 2.0 * far) if name.startswith("squared") else (out, (far > 0).astype(float))
+    m = y * f
+    short, far = np.maximum(0.0, 1.0 - m), np.maximum(0.0, 1.0 - m + near)
+    if name == "hinge":
+        return short, (far > 0).astype(float)
+    if name == "squared_hinge":
+        return short**2, 2.0 * far
+    t = 1.0 + delta - m  # huber
+    value = np.where(t <= 0, 0.0, np.where(t >= 2.0 * delta, 1.0 - m, t * t / (4.0 * delta)))
+    return value, np.clip((t + near) / (2.0 * delta), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -227,30 +256,22 @@ def _evidence(
     )
 
 
-def c_svc(part: Part, loss: str = "hinge", delta: float = 0.5) -> Evidence:
+def c_svc(part: Part, name: str = "hinge", delta: float = 0.5) -> Evidence:
     """½‖w‖² + Σ C_i ℓ(y_i f_i): hinge, its square, or the hinge with a parabola on |1 − m| ≤ δ."""
     y, C, c = part.y, part.cost, part.coef
     m, alpha, half = y * part.values, y * c, 0.5 * part.quadratic
-    short = np.maximum(0.0, 1.0 - m)
-    near = y * y * part.rounding  # a margin this near to a corner may be on its other side
-    if loss == "hinge":
-        value, pull, ridge, ask = short, (m - near < 1.0).astype(float), 0.0, 1.0
-        conjugate = np.zeros(len(c))
-        top = C
-    elif loss == "squared_hinge":
-        value, pull, ridge, ask = short**2, 2.0 * np.maximum(0.0, 1.0 - m + near), 1.0 / (2.0 * C), 1.0
-        conjugate = alpha**2 / (4.0 * C)
-        top = np.full(len(c), np.inf)
-    else:
-        t = 1.0 + delta - m
-        value = np.where(t <= 0, 0.0, np.where(t >= 2.0 * delta, 1.0 - m, t * t / (4.0 * delta)))
-        pull, ridge, ask = np.clip((t + near) / (2.0 * delta), 0.0, 1.0), 2.0 * delta / C, 1.0 + delta
-        conjugate = delta * alpha**2 / C
-        top = C
+    value, pull = loss(name, y, part.values, part.rounding, delta)
+    # The conjugate of C ℓ is −ask α + curve α²/2 on [0, top].
+    ask, curve, top = 1.0, np.zeros(len(c)), C
+    if name == "squared_hinge":
+        curve, top = 1.0 / (2.0 * C), np.full(len(c), np.inf)
+    elif name == "huber":
+        ask, curve = 1.0 + delta, 2.0 * delta / C
+    conjugate = 0.5 * curve * alpha**2
     primal = half + C @ value
     dual = ask * alpha.sum() - conjugate.sum() - half
     rows = C * value - ask * alpha + conjugate + alpha * m
-    s = part.values - ask * y + ridge * c
+    s = part.values - ask * y + curve * c
     return _evidence(part, primal, dual, rows, C * pull, s, np.where(y > 0, 0.0, -top), np.where(y > 0, top, 0.0))
 
 
@@ -258,16 +279,14 @@ def svr(part: Part, epsilon: float, squared: bool) -> Evidence:
     """½‖w‖² + Σ C_i max(0, |f_i − y_i| − ε), or its square."""
     y, C, c = part.y, part.cost, part.coef
     r, half = part.values - y, 0.5 * part.quadratic
-    out = np.maximum(0.0, np.abs(r) - epsilon)
-    near = np.maximum(0.0, np.abs(r) - epsilon + part.rounding)
-    conjugate = c**2 / (4.0 * C) if squared else np.zeros(len(c))
-    value, pull = (out**2, 2.0 * near) if squared else (out, (near > 0).astype(float))
+    name = "squared_epsilon_insensitive" if squared else "epsilon_insensitive"
+    value, pull = loss(name, y, part.values, part.rounding, epsilon=epsilon)
+    curve, top = (1.0 / (2.0 * C), np.full(len(c), np.inf)) if squared else (np.zeros(len(c)), C)
+    conjugate = 0.5 * curve * c**2
     primal = half + C @ value
     dual = y @ c - epsilon * np.abs(c).sum() - conjugate.sum() - half
     rows = C * value + conjugate + epsilon * np.abs(c) + c * r
-    top = np.full(len(c), np.inf) if squared else C
-    s = r + (c / (2.0 * C) if squared else 0.0)
-    return _evidence(part, primal, dual, rows, C * pull, s, -top, top, eps=epsilon)
+    return _evidence(part, primal, dual, rows, C * pull, r + curve * c, -top, top, eps=epsilon)
 
 
 def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
