@@ -1,9 +1,12 @@
 # Every target sets up what it needs: Python 3.11 or newer with pip, and make, are enough.
 # Another Python: make test PYTHON=python3.13
 # Another suite of benchmarks: make bench SUITE="linear --only a9a"
+# A longer hunt on large problems: make campaign MINUTES=60 CAMPAIGN=--long
 
 PYTHON ?= python3
 SUITE ?= speed
+MINUTES ?= 10
+CAMPAIGN ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -11,11 +14,12 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test campaign lint format bench clean
 
 help:
 	@echo "make demo     set up and train two support vector machines, with their certificates"
 	@echo "make test     set up, check style and types, run the tests"
+	@echo "make campaign hunt for exceptions: random problems, checked by hand, for MINUTES=10"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the project's style"
 	@echo "make bench    set up and run the benchmarks"
@@ -29,6 +33,10 @@ demo: $(READY)
 # One BLAS thread for each of the two workers, or they take each other's core.
 test: lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Failures are told with their seeds; `cd tests && ../.venv/bin/python -m campaign --seed N` shows one of them.
+campaign: $(READY)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign --minutes $(MINUTES) --log ../build/campaign.jsonl $(CAMPAIGN)
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -1,0 +1,522 @@
+"""Fits a problem and compares what the package says of the model with what its public attributes say."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+import maxmargin
+
+from . import programs, referees, textbook
+from .models import (
+    FEASIBLE,
+    LinearPart,
+    evidence_of,
+    functions_of,
+    kernel_of,
+    linear_loss,
+    linear_parts,
+    linear_primal,
+    linear_rows,
+    nu_scale,
+    parts_of,
+)
+from .problems import CLASSIFIERS, LINEAR, REGRESSORS, Problem, given, make_problem
+from .reports import Report, answer, where
+from .textbook import Evidence, Part
+from .twins import make_twin
+
+__all__ = ["check", "check_seed"]
+
+SAME = 1e-6  # relative: the certificate against the same numbers by hand
+HELD = 1e-12  # of a constraint: missed by less, it is held
+REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring down
+HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
+LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word
+CLOSE = 0.01  # share of the objective: models that near to their optimum are compared by their predictions
+POINTS = 0.05  # accuracy or R² by which predictions may be worse then
+FEW = 20  # samples on which a score means nothing
+HUGE = 1e100  # an attribute that is of no use
+AWAY = 1e4  # times the size of all that is added to it: an intercept that has run away
+
+
+@dataclass
+class Fitted:
+    """A fit and what it said."""
+
+    model: Any
+    messages: list[warnings.WarningMessage]
+    error: BaseException | None
+    seconds: float
+
+    def said(self, category: type[Warning]) -> list[str]:
+        return [str(m.message) for m in self.messages if issubclass(m.category, category)]
+
+
+def patience(problem: Problem) -> float:
+    """Seconds that are generous for a fit: a machine for all pairs of classes, on a busy core."""
+    return 8.0 + 2e-3 * problem.n + 2e-7 * problem.n**2 + 1e-7 * problem.n * problem.d**2
+
+
+def check_seed(seed: int) -> Report:
+    """Make the problem of this number, fit it and check it."""
+    return check(make_problem(seed))
+
+
+def check(problem: Problem) -> Report:
+    """Fit a problem and check all that can be checked."""
+    started = time.perf_counter()
+    if problem.machine == "QP":
+        report = Report(problem.seed, "QP", problem.solver, 0, 0)
+        programs.check(problem.seed, problem.solver, report)
+    else:
+        report = Report(problem.seed, problem.machine, problem.solver, problem.n, problem.d, detail=str(problem))
+        _check_machine(problem, report)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+# -- fitting ----------------------------------------------------------------------------------------------------------
+
+
+def fit(problem: Problem) -> Fitted:
+    """The model of a problem, with warnings kept and RuntimeWarnings as errors."""
+    params = dict(problem.params)
+    if problem.stop != "time_limit":  # nothing may run for ever
+        params["time_limit"] = patience(problem) if problem.solver == "auto" else 0.3 * patience(problem)
+    model = getattr(maxmargin, problem.machine)(**params)
+    target = () if problem.y is None else (problem.y,)
+    started, error = time.process_time(), None
+    with warnings.catch_warnings(record=True) as messages, given(problem) as X:
+        warnings.simplefilter("always")
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            if problem.before is not None:
+                model.set_params(**problem.before).fit(X, *target, sample_weight=problem.weight)
+                model.set_params(**{key: problem.params[key] for key in problem.before})
+                messages.clear()
+            model.fit(X, *target, sample_weight=problem.weight)
+        except Exception as caught:  # whatever it is, it goes into the report
+            error = caught
+    return Fitted(model, list(messages), error, time.process_time() - started)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_machine(problem: Problem, report: Report) -> None:
+    fitted = fit(problem)
+    if fitted.error is not None:
+        report.raised(fitted.error)
+        return
+    limit = problem.params["time_limit"] + 2.0 if problem.stop == "time_limit" else 3.0 * patience(problem)
+    if fitted.seconds > (1.0 + bool(problem.before)) * limit * max(1, min(2, problem.params.get("n_jobs") or 1)):
+        report.fail("hang", f"{fitted.seconds:.1f} s of processor time where {limit:.1f} s are generous")
+    if not _finite(fitted.model):
+        report.fail("crash", "an attribute is not finite, or too large for any use")
+        return
+    judge = _judge_linear if problem.machine in LINEAR else _judge_kernel
+    found = judge(problem, fitted, report)
+    by_column = problem.params.get("kernel") == "precomputed" and "parametric" in problem.params
+    if problem.twin is not None and problem.convex and not by_column:
+        _check_twin(problem, fitted, found, report)
+    if report.outcome == "ok" and fitted.model.status_ is maxmargin.Status.TIME_LIMIT and problem.stop is None:
+        report.outcome = "slow"
+
+
+def _finite(model) -> bool:
+    for name in ("dual_coef_", "intercept_", "coef_", "parametric_coef_", "epsilon_", "radius_", "offset_"):
+        if name == "coef_" and getattr(model, "kernel", "linear") != "linear":
+            continue
+        value = getattr(model, name, None)
+        value = value.data if sp.issparse(value) else value
+        if value is not None and not (np.abs(np.asarray(value, np.float64)) < HUGE).all():
+            return False
+    return True
+
+
+def _check_status(problem: Problem, fitted: Fitted, met: bool, surely: bool, reachable: bool, why: str, report) -> None:
+    """CONVERGED ⇔ the goal is met; and whoever stops says so."""
+    status = fitted.model.status_
+    warned = bool(fitted.said(ConvergenceWarning))
+    if status is maxmargin.Status.CONVERGED:
+        if not met:
+            report.fail("wrong model", why)
+        return
+    if not warned:
+        report.fail("silent", f"{status.name} without a warning; {why}")
+    if problem.stop is not None:
+        return
+    if surely:
+        report.fail("modest", f"{status.name}, but {why}")
+    elif status is maxmargin.Status.TIME_LIMIT:
+        if problem.solver == "auto" and problem.convex:
+            report.fail("hang", f"{patience(problem):.0f} s were not enough; {why}")
+    elif status is maxmargin.Status.MAX_ITERATIONS and (
+        problem.solver != "auto" or problem.params.get("max_iter", -1) > 0
+    ):
+        report.outcome = "slow"
+    elif reachable and problem.convex:
+        report.fail("gave up", f"{status.name}, {fitted.model.solver_}: {why}")
+
+
+def _compare(report: Report, name: str, certified: float, by_hand: float, allowed: float) -> None:
+    if not abs(certified - by_hand) <= allowed:
+        report.fail("false proof", f"{name} {certified:.9g}, by hand {by_hand:.9g} (rounding allows {allowed:.1e})")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A problem of a model, ready to be compared with the same problem solved otherwise."""
+
+    weights: np.ndarray  # c on the rows of the training data, or w of a linear machine
+    dual: float
+    gap: float
+    rounding: float
+    kappa: float = 1.0  # f is so many times wᵀφ(x)
+
+
+def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Found]:
+    model, tol = fitted.model, problem.params.get("tol", 1e-3)
+    parts = parts_of(problem, model)
+    if len(model.certificates_) != len(parts):
+        report.fail("false proof", f"{len(model.certificates_)} certificates for {len(parts)} problems")
+        return []
+    evidence = [evidence_of(problem, model, p, c) for p, c in zip(parts, model.certificates_, strict=True)]
+    worst = max(evidence, key=lambda e: e.violation - e.violation_rounding)
+    far = max(evidence, key=lambda e: e.outside)
+    why = (
+        f"violation {worst.violation:.3g} at tol {tol:.3g} (for the best bias {worst.least:.3g}, rounding "
+        f"{worst.violation_rounding:.1e}), relative gap {max(e.relative_gap for e in evidence):.2g}, "
+        f"constraints missed by {far.outside:.1e}; certificate: violation "
+        f"{max(c.violation for c in model.certificates_):.3g}, "
+        f"relative gap {max(c.relative_gap for c in model.certificates_):.2g}; solver {model.solver_}"
+    )
+    met = all(
+        no_margin(fitted, part, e)
+        or (e.violation <= tol * (1 + SAME) + e.violation_rounding + hair_of(problem, part) and e.outside <= FEASIBLE)
+        for part, e in zip(parts, evidence, strict=True)
+    )
+    surely = all(e.strict < tol * (1 - SAME) - e.violation_rounding and e.outside <= HELD for e in evidence)
+    reachable = all(REACH / textbook.UNIT * e.violation_rounding <= tol for e in evidence)
+    _check_status(problem, fitted, met, surely, reachable, why, report)
+    for number, (part, e, c) in enumerate(zip(parts, evidence, model.certificates_, strict=True)):
+        if not no_margin(fitted, part, e):
+            _check_certificate(problem, part, e, c, number, report)
+    if problem.machine == "NuSVR" and model.status_ is maxmargin.Status.CONVERGED:
+        least = -tol - evidence[0].violation_rounding
+        if float(model.epsilon_) < least:
+            report.fail("predictions", f"a tube of {model.epsilon_:.3g}; {why}")
+    _check_decisions(problem, fitted, parts, report)
+    if problem.stop is not None and problem.machine in ("SVC", "SVR") and problem.convex:
+        for e in evidence:
+            if e.dual < -e.value_rounding - HELD * abs(e.primal):
+                report.fail("worse", f"it stopped at a dual value of {e.dual:.6g}, where it starts from 0; {why}")
+    large = max((e.relative_gap for e in evidence if e.gap > 1e3 * e.gap_rounding), default=0.0)
+    converged = model.status_ is maxmargin.Status.CONVERGED
+    if converged and large > LARGE_GAP and problem.machine in ("SVC", "SVR") and problem.convex:
+        if not fitted.messages:
+            report.fail("silent", f"CONVERGED without a word at a relative gap of {large:.2g}; {why}")
+    if problem.stop is None and problem.convex and not report.failures:
+        _ask_referees(problem, fitted, parts, evidence, report)
+    return [_found(problem, part, e) for part, e in zip(parts, evidence, strict=True)]
+
+
+def no_margin(fitted: Fitted, part: Part, e: Evidence) -> bool:
+    """Whether a ν-SVC has found that its classes cannot be told apart and says so: f is then rounding over rounding."""
+    return any("found no margin" in text for text in fitted.said(UserWarning)) and abs(e.dual) <= 10 * e.value_rounding
+
+
+def hair_of(problem: Problem, part: Part) -> float:
+    """By how much the slopes of the machines with an offset may differ, because it is moved by a hair."""
+    if problem.machine not in ("OneClassSVM", "SVDD"):
+        return 0.0
+    hair = HAIR * max(abs(part.bias), float(part.size.max(initial=0.0)))
+    return hair * (0.5 if problem.machine == "SVDD" else 1.0 / part.cost.mean())
+
+
+def _check_certificate(problem: Problem, part: Part, e: Evidence, c, number: int, report: Report) -> None:
+    """primal, dual, gap and violation against the same by hand."""
+    size = max(abs(e.primal), abs(e.dual))
+    # What constraints are missed by is worth so much.
+    missed = abs(e.gap - (e.primal - e.dual))
+    allowed = SAME * size + e.value_rounding + missed
+    unit = 1.0
+    if problem.machine == "OneClassSVM" and problem.weight is not None and abs(e.dual) > e.value_rounding:
+        unit = c.dual / e.dual  # the scale of weights is free: the certificate has one of its own
+    hair = hair_of(problem, part)
+    many = part.cost.sum() if problem.machine == "SVDD" else len(part.cost)
+    allowed, missed = allowed + many * hair, missed + many * hair
+    label = f"problem {number}: " if number else ""
+    if c.gap < -unit * (e.gap_rounding + missed) - 1e-9 * size:
+        report.fail("false proof", f"{label}a negative gap of {c.gap:.3g}, {c.relative_gap:.1e} of the objective")
+    _compare(report, f"{label}primal", c.primal, unit * e.primal, unit * allowed)
+    _compare(report, f"{label}dual", c.dual, unit * e.dual, unit * allowed)
+    _compare(report, f"{label}gap", c.gap, unit * e.gap, unit * (SAME * e.gap + e.gap_rounding + missed))
+    if problem.machine == "NuSVR":
+        total = problem.params.get("nu", 0.5) * part.cost.sum()
+        if np.abs(part.coef).sum() < total * (1 - FEASIBLE):
+            return  # pairs α_i, α_i* > 0 are not published, but have a violation of their own
+    allowed = SAME * e.strict + e.violation_rounding + hair
+    unit = np.sqrt(abs(unit))
+    if not unit * (e.violation - allowed) <= c.violation <= unit * (e.strict + allowed):
+        report.fail(
+            "false proof",
+            f"{label}violation {c.violation:.6g}, by hand {e.strict:.6g} (rounding allows {allowed:.1e}); "
+            f"relative gap by hand {e.relative_gap:.2g}, certified {c.relative_gap:.2g}",
+        )
+
+
+def _check_decisions(problem: Problem, fitted: Fitted, parts: list[Part], report: Report) -> None:
+    """decision_function and predict against the attributes."""
+    model = fitted.model
+    if problem.machine == "SVDD" and problem.params.get("kernel") == "precomputed":
+        return
+    X = problem.X
+    try:
+        if problem.machine in CLASSIFIERS:
+            decisions = model.set_params(decision_function_shape="ovo").decision_function(X)
+            decisions = decisions[:, None] if decisions.ndim == 1 else decisions
+        elif problem.machine in REGRESSORS:
+            decisions = model.predict(X)[:, None]
+        else:
+            decisions = model.decision_function(X)[:, None]
+    except Exception as error:
+        report.fail("crash", f"in prediction: {where(error)}")
+        return
+    if problem.machine in CLASSIFIERS:
+        _check_votes(problem, model, decisions, report)
+    for number, part in enumerate(parts):
+        sized = max(
+            float(part.size.max(initial=0.0)),
+            float(np.abs(part.y).max(initial=0.0)),
+            float((np.abs(part.phi) @ np.abs(part.slopes)).max(initial=0.0)),
+        )
+        if part.diagonal is not None:
+            sized = max(sized, float(np.abs(part.diagonal).max()))
+        if abs(part.bias) > AWAY * sized > 0:
+            report.fail("predictions", f"an intercept of {part.bias:.3g} where nothing else is larger than {sized:.3g}")
+        wanted = part.values
+        allowed = 2.0 * part.rounding
+        if problem.machine == "SVDD":
+            wanted = wanted - part.diagonal
+            allowed = allowed + 4.0 * textbook.UNIT * np.abs(part.diagonal)
+        excess = np.abs(decisions[part.rows, number] - wanted) - allowed
+        if (excess > 0).any():
+            i = int(excess.argmax())
+            report.fail(
+                "predictions",
+                f"sample {part.rows[i]}: decision {decisions[part.rows[i], number]:.12g}, by hand {wanted[i]:.12g} "
+                f"(rounding allows {allowed[i]:.1e})",
+            )
+
+
+def _check_votes(problem: Problem, model, decisions: np.ndarray, report: Report) -> None:
+    """Each pair of classes has a vote; ties go to the class that comes first."""
+    k = len(model.classes_)
+    if k == 2:
+        wanted = (decisions[:, 0] > 0).astype(int)
+    else:
+        votes = np.zeros((len(decisions), k))
+        for number, (i, j) in enumerate(combinations(range(k), 2)):
+            votes[:, i] += decisions[:, number] > 0
+            votes[:, j] += decisions[:, number] <= 0
+        wanted = votes.argmax(axis=1)
+    wrong = np.flatnonzero(model.predict(problem.X) != model.classes_[wanted])
+    if len(wrong):
+        report.fail("predictions", f"{len(wrong)} samples are given a class that most pairs do not vote for")
+
+
+# -- linear machines --------------------------------------------------------------------------------------------------
+
+
+def _judge_linear(problem: Problem, fitted: Fitted, report: Report) -> list[Found]:
+    model = fitted.model
+    tol = problem.params.get("tol", 1e-4)
+    X, phi = linear_rows(problem)
+    parts = linear_parts(problem, model)
+    if len(model.certificates_) != len(parts):
+        report.fail("false proof", f"{len(model.certificates_)} certificates for {len(parts)} problems")
+        return []
+    values = [linear_primal(problem, X, phi, p, p.w, p.bias, p.slopes) for p in parts]
+    # The dual value is the certificate's; referees look at it.
+    gaps = [max(0.0, primal - c.dual) for (primal, _), c in zip(values, model.certificates_, strict=True)]
+    sizes = [max(abs(primal), abs(c.dual)) for (primal, _), c in zip(values, model.certificates_, strict=True)]
+    met = all(
+        g <= tol * (1 + SAME) * s + r and c.gap <= tol * (1 + SAME) * s + r
+        for g, s, (_, r), c in zip(gaps, sizes, values, model.certificates_, strict=True)
+    )
+    surely = all(g < tol * (1 - SAME) * s - r for g, s, (_, r) in zip(gaps, sizes, values, strict=True))
+    reachable = all(REACH / textbook.UNIT * r <= tol * s for s, (_, r) in zip(sizes, values, strict=True))
+    shares = [g / max(s, np.finfo(float).tiny) for g, s in zip(gaps, sizes, strict=True)]
+    worst = int(np.argmax(shares))
+    why = (
+        f"relative gap {shares[worst]:.3g} at tol {tol:.3g} (primal by hand {values[worst][0]:.9g}, certificate "
+        f"{model.certificates_[worst]}); solver {model.solver_}"
+    )
+    _check_status(problem, fitted, met, surely, reachable, why, report)
+    for number, ((primal, rounding), c) in enumerate(zip(values, model.certificates_, strict=True)):
+        label = f"problem {number}: " if number else ""
+        part = parts[number]
+        zero = float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])  # the value of f = 0
+        rounding += textbook.UNIT * zero
+        _compare(report, f"{label}primal", c.primal, primal, SAME * abs(primal) + rounding)
+        if c.gap < -rounding - 1e-9 * abs(primal):
+            report.fail("false proof", f"{label}a negative gap of {c.gap:.3g}, {c.relative_gap:.1e} of the objective")
+        _compare(report, f"{label}primal − dual − gap", c.primal - c.dual - c.gap, 0.0, 1e-9 * abs(c.primal) + rounding)
+    _check_linear_decisions(problem, model, parts, report)
+    if problem.stop is None and not report.failures:
+        for number, part in enumerate(parts[: referees.MOST_PARTS]):
+            _ask_about_linear(problem, X, phi, part, values[number], model.certificates_[number], tol, report)
+    return [Found(p.w, c.dual, g, r) for p, c, g, (_, r) in zip(parts, model.certificates_, gaps, values, strict=True)]
+
+
+def _check_linear_decisions(problem: Problem, model, parts: list[LinearPart], report: Report) -> None:
+    X, phi = problem.dense, functions_of(problem)
+    try:
+        decisions = model.decision_function(problem.X) if problem.machine == "LinearSVC" else model.predict(problem.X)
+    except Exception as error:
+        report.fail("crash", f"in prediction: {where(error)}")
+        return
+    decisions = decisions[:, None] if decisions.ndim == 1 else decisions
+    for number, p in enumerate(parts):
+        wanted = X @ p.w + p.bias + phi @ p.slopes
+        size = np.abs(X) @ np.abs(p.w) + abs(p.bias) + np.abs(phi) @ np.abs(p.slopes)
+        excess = np.abs(decisions[:, number] - wanted) - 2.0 * textbook.UNIT * size
+        if (excess > 0).any():
+            i = int(excess.argmax())
+            report.fail("predictions", f"sample {i}: decision {decisions[i, number]:.12g}, by hand {wanted[i]:.12g}")
+
+
+def _ask_about_linear(problem, X, phi, part: LinearPart, value, certificate, tol: float, report: Report) -> None:
+    """Any w of a referee is a bound: no dual value lies above its primal value."""
+    answer = referees.linear(problem, X, phi, part.y, part.cost)
+    if answer is None:
+        return
+    theirs, rounding = linear_primal(problem, X, phi, part, *answer)
+    primal, own = value
+    rounding += textbook.UNIT * float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])
+    if certificate.dual > theirs * (1 + 1e-9) + rounding + own:
+        report.fail(
+            "worse", f"dual {certificate.dual:.9g} above the primal value {theirs:.9g} of a referee; {certificate}"
+        )
+    accuracy = [
+        _score(problem, part.y, X @ w + b + phi @ g, part.cost)
+        for w, b, g in ((part.w, part.bias, part.slopes), answer)
+    ]
+    near = (
+        max(primal, theirs) - min(primal, theirs) <= CLOSE * max(abs(primal), abs(theirs))
+        and certificate.relative_gap <= CLOSE
+    )
+    if near and len(part.y) >= FEW and accuracy[0] < accuracy[1] - POINTS:
+        report.fail("predictions", f"score {accuracy[0]:.3f}, a referee's {accuracy[1]:.3f} at the same objective")
+
+
+# -- referees ---------------------------------------------------------------------------------------------------------
+
+
+def _score(problem: Problem, y, f, weight) -> float:
+    """Accuracy or R² on the training data, with costs as weights."""
+    if problem.machine in CLASSIFIERS:
+        return float(weight @ ((f > 0) == (y > 0)) / weight.sum())
+    mean = weight @ y / weight.sum()
+    spread = weight @ (y - mean) ** 2
+    return 1.0 - float(weight @ (f - y) ** 2 / spread) if spread > 1e-20 * (weight @ y**2) else 1.0
+
+
+def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], report: Report) -> None:
+    """Objective and predictions against another solver's, where that is good itself."""
+    K = None
+    for part, e in list(zip(parts, evidence, strict=True))[: referees.MOST_PARTS]:
+        if len(part.rows) > referees.MOST_SAMPLES:
+            continue
+        kernel, X = kernel_of(problem), problem.dense
+        K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
+        answer = referees.kernel_machine(problem, K, part)
+        if answer is None:
+            continue
+        coef, bias, slopes, more = answer
+        size = np.abs(K) if kernel is None else kernel.sizes(X[part.rows], X[part.rows])
+        theirs = replace(part, coef=coef, bias=bias, slopes=slopes, Kc=K @ coef, size=size @ np.abs(coef))
+        other = evidence_of(problem, more, theirs)
+        if other.outside > 1e-6:
+            continue
+        allowed = e.value_rounding + other.value_rounding + SAME * max(abs(e.primal), abs(other.primal))
+        allowed += 1e-3 * SAME * part.cost.sum() * max(1.0, float(np.abs(part.y).max(initial=0.0)))  # constraints
+        if e.dual > other.primal + allowed or other.dual > e.primal + allowed:
+            report.fail(
+                "worse",
+                f"primal {e.primal:.9g}, dual {e.dual:.9g}; a referee's {other.primal:.9g} and {other.dual:.9g}",
+            )
+        near = all(x.gap <= CLOSE * max(abs(x.primal), abs(x.dual)) + x.gap_rounding for x in (e, other))
+        if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
+            ours, best = (_score(problem, p.y, p.values, p.cost) for p in (part, theirs))
+            if ours < best - POINTS:
+                report.fail("predictions", f"score {ours:.3f}, a referee's {best:.3f} at the same objective")
+
+
+# -- twins ------------------------------------------------------------------------------------------------------------
+
+
+def _found(problem: Problem, part: Part, e: Evidence) -> Found:
+    """c on all rows, in a scale that copies and splits do not change."""
+    full = np.zeros(problem.n)
+    unit = 1.0
+    if problem.machine == "NuSVC":
+        unit = nu_scale(problem, part)[1]  # Σ α = 1
+        full[part.rows] = part.coef / np.abs(part.coef).sum()
+    else:
+        full[part.rows] = part.coef
+        unit = part.cost.mean() ** -1 if problem.machine == "OneClassSVM" else 1.0
+    missed = abs(e.gap - (e.primal - e.dual))
+    rounding = (e.value_rounding + e.gap_rounding + missed) / unit**2
+    return Found(full, e.dual / unit**2, e.gap / unit**2, rounding, 2.0 if problem.machine == "SVDD" else 1.0)
+
+
+def _check_twin(problem: Problem, fitted: Fitted, found: list[Found], report: Report) -> None:
+    twin, origin, kind = make_twin(problem)
+    other = fit(twin)
+    if other.error is not None:
+        if answer(other.error, problem.solver) is None:
+            report.fail("crash", f"twin by {kind}: {where(other.error)}")
+        return
+    own = Report(problem.seed, problem.machine, problem.solver, twin.n, twin.d)
+    judge = _judge_linear if problem.machine in LINEAR else _judge_kernel
+    theirs = judge(twin, other, own)
+    for failure in own.failures:
+        if not report.failures:
+            report.fail(failure.kind, f"twin by {kind}: {failure.message}")
+    if len(theirs) != len(found):
+        if not report.failures:
+            report.fail("not the same", f"{kind}: {len(found)} problems, and {len(theirs)} for the twin")
+        return
+    kernel, X = (None, problem.dense) if problem.machine in LINEAR else (kernel_of(problem), problem.dense)
+    for number, (one, two) in enumerate(zip(found, theirs, strict=True)):
+        rounding = one.rounding + two.rounding
+        apart = abs(one.dual - two.dual)
+        if apart > max(one.gap, two.gap) + rounding + SAME * abs(one.dual):
+            report.fail(
+                "not the same", f"{kind}, problem {number}: dual {one.dual:.9g}, for the twin {two.dual:.9g}, gaps "
+                f"{one.gap:.2e} and {two.gap:.2e}"
+            )  # fmt: skip
+        reach = one.kappa * (np.sqrt(2.0 * (one.gap + rounding)) + np.sqrt(2.0 * (two.gap + rounding)))
+        if problem.machine in LINEAR:
+            far = float(np.linalg.norm(one.weights - two.weights))
+        else:
+            back = np.zeros(problem.n)
+            np.add.at(back, origin, two.weights)
+            change = one.weights - back
+            some = np.flatnonzero(change)
+            value, size = textbook.kernel_sum(kernel, X, some, change[some])
+            far = float(np.sqrt(max(0.0, change @ value - textbook.UNIT * np.abs(change) @ size)))
+        if far > reach * (1 + SAME) + SAME * float(np.linalg.norm(one.weights)) * (problem.machine in LINEAR):
+            report.fail(
+                "not the same", f"{kind}, problem {number}: ‖w − w′‖ is {far:.3g}, gaps allow {reach:.3g}"
+            )  # fmt: skip

@@ -1,0 +1,217 @@
+"""A fitted model by its public attributes: what it has found for each of its problems, and what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import textbook
+from .problems import CLASSIFIERS, REGRESSORS, Problem, quadratic_kernel
+from .textbook import Evidence, Part
+
+__all__ = [
+    "FEASIBLE",
+    "LinearPart",
+    "evidence_of",
+    "kernel_of",
+    "linear_loss",
+    "linear_parts",
+    "linear_primal",
+    "linear_rows",
+    "nu_scale",
+    "parts_of",
+]
+
+FEASIBLE = 1e-8  # share of a box or of a sum of absolute values by which a constraint may be missed
+
+
+def kernel_of(problem: Problem) -> textbook.Kernel | None:
+    """The kernel that the parameters name, None for a matrix."""
+    params = problem.params
+    kernel = params.get("kernel", "rbf")
+    if kernel == "precomputed":
+        return None
+    if callable(kernel):
+        return textbook.Kernel("products" if kernel is quadratic_kernel else "callable", function=kernel)
+    return textbook.Kernel(kernel, gamma_of(problem), params.get("coef0", 0.0), params.get("degree", 3))
+
+
+def gamma_of(problem: Problem) -> float:
+    """1 / (d · variance of all entries) for "scale", a weight being so many copies."""
+    gamma = problem.params.get("gamma", "scale")
+    if gamma == "auto":
+        return 1.0 / problem.d
+    if gamma != "scale":
+        return float(gamma)
+    X, copies = problem.dense, problem.weights
+    total = copies.sum() * problem.d
+    mean = (copies @ X).sum() / total
+    variance = float((copies @ (X - mean) ** 2).sum() / total)
+    return 1.0 / (problem.d * variance) if variance > 0 else 1.0
+
+
+def class_factors(problem: Problem, classes: np.ndarray) -> np.ndarray:
+    """What class_weight makes of each class."""
+    given = problem.params.get("class_weight")
+    if given is None:
+        return np.ones(len(classes))
+    if given == "balanced":
+        mass = np.array([problem.weights[problem.y == c].sum() for c in classes])
+        return mass.sum() / (len(classes) * mass)
+    return np.array([given[c.item()] for c in classes])
+
+
+def functions_of(problem: Problem) -> np.ndarray:
+    """φ at the samples."""
+    functions = problem.params.get("parametric") or []
+    return np.column_stack([f(problem.X) for f in functions]) if functions else np.zeros((problem.n, 0))
+
+
+def parts_of(problem: Problem, model) -> list[Part]:
+    """The problems of a fitted kernel machine, from its public attributes."""
+    X, kernel, phi = problem.dense, kernel_of(problem), functions_of(problem)
+    weight = problem.weights
+    free = bool(problem.params.get("fit_intercept", True)) and problem.machine not in ("OneClassSVM", "SVDD")
+    bias = np.atleast_1d(model.intercept_)
+    slopes = np.atleast_2d(model.parametric_coef_) if phi.shape[1] else np.zeros((len(bias), 0))
+    dual = np.asarray(model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_, np.float64)
+    C = float(problem.params.get("C", 1.0) or 1.0)
+
+    def part(rows, y, cost, support, coef, number) -> Part:
+        full = np.zeros(problem.n)
+        full[support] = coef
+        if kernel is None:
+            Kc, size = textbook.kernel_sum(None, X[rows], support, coef)
+        else:
+            Kc, size = textbook.kernel_sum(kernel, X, support, coef, at=X[rows])
+        diagonal = None
+        if problem.machine == "SVDD":
+            diagonal = X.diagonal()[rows] if kernel is None else kernel.diagonal(X[rows])
+        own = float(bias[number])
+        return Part(rows, y, cost, full[rows], own, Kc, size, phi[rows], slopes[number], free, diagonal)
+
+    if problem.machine not in CLASSIFIERS:
+        rows = np.flatnonzero(weight)
+        target = np.zeros(len(rows)) if problem.y is None else np.asarray(problem.y, np.float64)[rows]
+        cost = weight[rows]
+        if problem.machine in REGRESSORS:
+            cost = C * cost
+        elif problem.machine == "SVDD":
+            given_C = problem.params.get("C")
+            cost = (given_C if given_C else 1.0 / (problem.params.get("nu", 0.5) * cost.sum())) * cost
+            cost = np.minimum(cost, 1.0)
+        return [part(rows, target, cost, model.support_, dual[0], 0)]
+
+    classes = model.classes_
+    factors = class_factors(problem, classes)
+    label = np.searchsorted(classes, problem.y)
+    owner = np.repeat(np.arange(len(classes)), model.n_support_)
+    parts = []
+    for number, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+        rows = np.flatnonzero(((label == i) | (label == j)) & (weight > 0))
+        y = np.where(label[rows] == (j if len(classes) == 2 else i), 1.0, -1.0)
+        cost = weight[rows] * factors[label[rows]]
+        of_i, of_j = owner == i, owner == j
+        support = np.concatenate([model.support_[of_i], model.support_[of_j]])
+        coef = np.concatenate([dual[j - 1, of_i], dual[i, of_j]])
+        if problem.machine == "SVC":
+            cost = C * cost
+        parts.append(part(rows, y, cost, support, coef, number))
+    return parts
+
+
+def nu_scale(problem: Problem, part: Part) -> tuple[np.ndarray, float]:
+    """Weights of a ν-SVC and S = Σ α: the scale in which tol is meant has S = ν n, as LIBSVM has without weights."""
+    nu, w = problem.params.get("nu", 0.5), part.cost
+    sides = w[part.y > 0].sum(), w[part.y < 0].sum()
+    most = 2.0 * min(sides) / sum(sides) if part.free_bias else 1.0
+    total = nu * len(w)
+    return w * (total / (min(nu, most) * w.sum())), total
+
+
+def evidence_of(problem: Problem, model, part: Part, certificate=None) -> Evidence:
+    """What a part of a model is worth; where attributes leave a sign open, the one that the certificate is about."""
+    params = problem.params
+    if problem.machine == "SVC":
+        return textbook.c_svc(part, params.get("loss", "hinge"), params.get("huber_delta", 0.5))
+    if problem.machine == "SVR":
+        return textbook.svr(part, params.get("epsilon", 0.1), params.get("loss", "").startswith("squared"))
+    if problem.machine == "NuSVR":
+        return textbook.nu_svr(part, params.get("nu", 0.5), float(model.epsilon_))
+    if problem.machine == "OneClassSVM":
+        return textbook.one_class(part, params.get("nu", 0.5), -part.bias)
+    if problem.machine == "SVDD":
+        return textbook.svdd(part)
+    weight, total = nu_scale(problem, part)
+    part = replace(part, cost=weight)
+    found = [textbook.nu_svc(part, total, sign) for sign in (1.0, -1.0)]
+    if abs(np.abs(part.coef).sum() / total - 1.0) < FEASIBLE:
+        found.append(textbook.nu_svc(part, total, 0.0))  # or there is no margin, and nothing was divided by it
+    if certificate is None:
+        return min(found, key=lambda e: (e.outside > FEASIBLE, e.violation))
+    return min(found, key=lambda e: (e.outside > FEASIBLE, abs(e.primal - certificate.primal)))
+
+
+# -- linear machines --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LinearPart:
+    """One problem of a linear machine."""
+
+    y: np.ndarray
+    cost: np.ndarray
+    w: np.ndarray
+    bias: float
+    slopes: np.ndarray
+
+
+def linear_rows(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """X and φ of the samples that are there."""
+    rows = problem.weights > 0
+    return problem.dense[rows], functions_of(problem)[rows]
+
+
+def linear_parts(problem: Problem, model) -> list[LinearPart]:
+    """The problems of a fitted linear machine: one class against the rest, or the one there is."""
+    rows = problem.weights > 0
+    weight, C = problem.weights[rows], float(problem.params.get("C", 1.0))
+    coef = np.atleast_2d(model.coef_)
+    bias = np.broadcast_to(np.atleast_1d(model.intercept_), len(coef))
+    slopes = np.atleast_2d(getattr(model, "parametric_coef_", np.zeros((len(coef), 0))))
+    if problem.machine == "LinearSVR":
+        return [LinearPart(np.asarray(problem.y, np.float64)[rows], C * weight, coef[0], float(bias[0]), slopes[0])]
+    label = problem.y[rows]
+    factors = class_factors(problem, model.classes_)
+    parts = []
+    for number, c in enumerate(model.classes_[1:] if len(model.classes_) == 2 else model.classes_):
+        own = label == c
+        if len(model.classes_) == 2:
+            factor = np.where(own, factors[1], factors[0])
+        else:
+            factor = np.where(own, factors[number], 1.0)
+        target = np.where(own, 1.0, -1.0)
+        parts.append(LinearPart(target, C * weight * factor, coef[number], float(bias[number]), slopes[number]))
+    return parts
+
+
+def linear_loss(problem: Problem, y, f, near=0.0) -> tuple[np.ndarray, np.ndarray]:
+    """(values, pulls) of the loss of a linear machine."""
+    params = problem.params
+    default = "squared_hinge" if problem.machine == "LinearSVC" else "epsilon_insensitive"
+    name, delta, epsilon = params.get("loss", default), params.get("huber_delta", 0.5), params.get("epsilon", 0.0)
+    return textbook.loss(name, y, f, near, delta, epsilon)
+
+
+def linear_primal(problem: Problem, X, phi, part: LinearPart, w, bias, slopes) -> tuple[float, float]:
+    """(½‖w‖² + Σ C_i ℓ_i, its rounding); an intercept with a penalty is one more weight."""
+    f = X @ w + bias + phi @ slopes
+    near = textbook.UNIT * (np.abs(X) @ np.abs(w) + abs(bias) + np.abs(phi) @ np.abs(slopes) + np.abs(part.y))
+    value, pull = linear_loss(problem, part.y, f, near)
+    scaling = problem.params.get("intercept_scaling") if problem.params.get("fit_intercept", True) else None
+    penalty = 0.0 if scaling is None else 0.5 * (bias / scaling) ** 2
+    primal = 0.5 * float(w @ w) + penalty + float(part.cost @ value)
+    return primal, float((part.cost * pull) @ near) + textbook.UNIT * primal

@@ -1,0 +1,23 @@
+"""A few hundred problems of the campaign, the same ones each time."""
+
+import pytest
+
+from campaign.checks import check_seed
+from campaign.runner import warm_up
+
+PROBLEMS = 300
+EACH = 10  # problems a test
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled():
+    """No time limit counts compiling."""
+    warm_up()
+
+
+@pytest.mark.parametrize("first", range(0, PROBLEMS, EACH))
+def test_problems(first):
+    """No problem has anything to complain about; what fails is told with its seed."""
+    found = [check_seed(seed) for seed in range(first, first + EACH)]
+    failures = [f"seed {r.seed} ({r.machine} {r.solver}): {f.kind}: {f.message}" for r in found for f in r.failures]
+    assert not failures, "\n".join(failures) + "\nAlone: cd tests && python -m campaign --seed N"
