@@ -140,7 +140,7 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
 
 
 def pair_trial(qp: QP) -> dict:
-    """How long pair steps may take where the interior method has the matrix: twenty factorisations of n³/3 multiply-adds
+    """How long pair steps may take where the interior method has the matrix: twenty factorisations of n³/3 products
     take about as long as n²/4 steps over all n variables, and four times that is worth the wait."""
     return {"patience": max(PAIR_STEPS, qp.n)}
 
