@@ -15,7 +15,7 @@ from .solution import Certificate, Status
 __all__ = ["Goal"]
 
 FEASIBLE = 1e-8  # relative: what rounding may leave of a constraint; far below any tolerance on the objective
-NOTHING = 1e-13  # of the cost of a model that does nothing: a gap so small is none, where the optimum itself vanishes
+NOTHING = 1e-13  # of the cost of a model that does nothing: an objective so small is none, nor is a share of it
 GAP_OF_VIOLATION = 1e-3  # LIBSVM at a violation of tol leaves a relative gap of more than that times tol (measured)
 
 
@@ -30,7 +30,8 @@ class Goal:
 
     def met(self, found: Certificate) -> bool:
         """Whether a certificate proves what was asked."""
-        near = found.relative_gap <= self.gap or found.gap <= NOTHING * found.idle
+        none = max(abs(found.primal), abs(found.dual)) <= NOTHING * found.idle
+        near = found.relative_gap <= self.gap or none
         return bool(found.infeasibility <= FEASIBLE and found.violation <= self.violation and near)
 
     def verdict(self, found: Certificate, reason: Status) -> Status:

@@ -197,21 +197,23 @@ class QP:
         return float(np.maximum(terms, 0.0).sum())  # each is a maximum over z = β too
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
-        """The proof of quality for β and η; with a w of its own, of the model with these weights."""
-        H_beta = self.times(beta)
-        own = self.weights(beta)
-        apart = 0.0
-        s = self.gradient(beta, eta, H_beta)
-        if w is not None and not np.array_equal(w, own):
-            s = self.gradient(beta, eta, self.H.along(w) if self.ridge is None else self.H.along(w) + self.ridge * beta)
-            apart = 0.5 * float((w - own) @ (w - own))
+        """The proof of quality for β and η; with a w of its own the primal value and the gap are those of w.
+
+        The violation is always that of β: its conditions say that w = Zᵀβ.
+        """
+        H_beta, own = self.times(beta), self.weights(beta)
+        slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
-        gap = self.gap(beta, eta, s) + apart
+        gap = self.gap(beta, eta, slope)
+        if w is not None and not np.array_equal(w, own):
+            ridge = 0.0 if self.ridge is None else self.ridge * beta
+            gap = self.gap(beta, eta, self.gradient(beta, eta, self.H.along(w) + ridge))
+            gap += 0.5 * float((w - own) @ (w - own))
         if -GAP_ROUNDING * max(abs(dual), self.idle) < gap < 0.0:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
-        hidden, slope = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
-        violation = self.violation(beta, s) + 2.0 * slope
+        hidden, tilt = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
+        violation = self.violation(beta, slope) + 2.0 * tilt
         return Certificate(dual + gap, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
 
     @property

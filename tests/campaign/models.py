@@ -124,12 +124,11 @@ def parts_of(problem: Problem, model) -> list[Part]:
 
 
 def nu_scale(problem: Problem, part: Part) -> tuple[np.ndarray, float]:
-    """Weights of a ν-SVC and S = Σ α: the scale in which tol is meant has S = ν n, as LIBSVM has without weights."""
+    """Weights of a ν-SVC and S = Σ α = ν Σw, as LIBSVM has it, with weights as copies."""
     nu, w = problem.params.get("nu", 0.5), part.cost
     sides = w[part.y > 0].sum(), w[part.y < 0].sum()
     most = 2.0 * min(sides) / sum(sides) if part.free_bias else 1.0
-    total = nu * len(w)
-    return w * (total / (min(nu, most) * w.sum())), total
+    return w, min(nu, most) * w.sum()
 
 
 def evidence_of(problem: Problem, model, part: Part, certificate=None) -> Evidence:

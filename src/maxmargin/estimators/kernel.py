@@ -20,7 +20,7 @@ from ..problem import QP
 from ..rows import Rows
 from ..rows.centre import centred, far_centre, variance
 from ..solution import Solution
-from ..solvers import SOLVERS, Auto, knows_features, low_rank_or_not
+from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
 from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
 
@@ -212,7 +212,7 @@ class KernelMachine(Machine):
         if self._W is None:
             return b, None
         w = self._W[number]
-        return b + float(w @ self._centre), w / solved.decision.scale if knows_features(solved.qp.H) else None
+        return b + float(w @ self._centre), None if solved.solution.w is None else w / solved.decision.scale
 
     def _prepare_kernel(self, X, weight: np.ndarray, problems: int = 1) -> None:
         free = getattr(self, "fit_intercept", True) and self._weighs(X.shape[1], problems)

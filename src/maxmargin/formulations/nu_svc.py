@@ -57,10 +57,10 @@ class NuSVC:
         if not self.fit_intercept:
             rho = -float(solution.multipliers[0])
             scale = _scale(rho)
-            return Decision(scale * solution.beta * qp.H.sign, 0.0, found=rho, scale=scale)
+            return Decision(scale * solution.beta * qp.H.sign, 0.0, found=max(0.0, rho), scale=scale)
         bias, minus_rho = self._unbounded_side(qp, solution)
         scale = _scale(-minus_rho)
-        return Decision(scale * solution.beta, scale * bias, found=-minus_rho, scale=scale)
+        return Decision(scale * solution.beta, scale * bias, found=max(0.0, -minus_rho), scale=scale)
 
     def unit(self, weight: np.ndarray) -> float:
         """f grows with the weights: where they are small, so are violations that count."""

@@ -63,7 +63,7 @@ class NuSVR:
         n = len(published.coef)
         most = qp.upper[:n]
         u, v = np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)
-        lack = 0.5 * (float(qp.b[-1]) - float(u.sum() - v.sum()))
+        lack = 0.5 * (float(qp.b[int(self.fit_intercept)]) - float(u.sum() - v.sum()))
         sign = np.ones(2 * n) if self.fit_intercept else qp.H.sign
         if lack > 0.0:
             beta = np.r_[u, v] * sign

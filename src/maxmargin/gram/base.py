@@ -161,6 +161,7 @@ class KernelGram(Gram):
         self.n = self.exact.n
         self.dtype = self.fast.dtype
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
+        self._factor: Factor | None = None
 
     def _fast_points(self) -> Points:
         """The points in float32 where that keeps kernel values accurate enough for the rows."""
@@ -227,8 +228,14 @@ class KernelGram(Gram):
     def factor(self):
         if self.kernel.code != LINEAR:
             return None
-        data = self.exact.data
-        return Factor(Rows.of(Sparse(*data, self.exact.d) if self.exact.sparse else data, self.threads))
+        if self._factor is None:
+            data = self.exact.data
+            self._factor = Factor(Rows.of(Sparse(*data, self.exact.d) if self.exact.sparse else data, self.threads))
+        return self._factor
+
+    def pulled(self, beta):
+        factor = self.factor()
+        return None if factor is None else factor.rows.t_dot(beta)
 
 
 def _centred(points: Points) -> Points:

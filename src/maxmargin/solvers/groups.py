@@ -165,7 +165,7 @@ def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
         if v is not None:
             inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
         room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
-        terms = abs(sums[g]) + float(np.abs(beta[inside]).sum())
+        terms = float(np.abs(sums).max()) + float(np.abs(beta[inside]).sum())  # sums are made from each other
         if room.sum() < abs(missing) - SUM_ROUNDING * terms:
             raise ValueError(
                 f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "

@@ -449,8 +449,8 @@ class _Run:
             if any(a.any() for a in active)
             else 1.0
         )
-        at_lo = active[0] & (slack[0] < scale * dual[0])
-        at_up = active[1] & (slack[1] < scale * dual[1])
+        at_lo = active[0] & (slack[0] < scale * np.where(active[0], dual[0], 0.0))
+        at_up = active[1] & (slack[1] < scale * np.where(active[1], dual[1], 0.0))
         place = np.full(qp.n, np.nan)
         two = len(kind) == 2
         kinked = kind[1] != 4 if two else np.zeros(qp.n, bool)

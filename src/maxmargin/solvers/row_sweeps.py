@@ -197,7 +197,7 @@ class RowSweeps:
             if due:
                 if np.abs(self.beta).max(initial=0.0) > HUGE:
                     return Status.UNBOUNDED
-                near = gap < np.inf and gap <= max(tol * self._size(gap), self.negligible)
+                near = gap < np.inf and (gap <= tol * self._size(gap) or self._size(gap) <= self.negligible)
                 if near and worst <= SHARE * goal.violation:
                     return Status.CONVERGED
                 better = gap < 0.99 * best[0] or self.objective < best[1] - NO_PROGRESS * abs(self.objective)
