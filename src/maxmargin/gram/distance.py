@@ -61,7 +61,7 @@ def _strength(kernel: Kernel, left: Points, right: Points) -> float:
     """
     terms = left.d
     if left.sparse:
-        terms = min(terms, *(int(np.diff(side.data[0]).max(initial=0)) for side in (left, right)))
+        terms = min(terms, max(int(np.diff(side.data[0]).max(initial=0)) for side in (left, right)))
     return abs(kernel.gamma) * 2.0 * UNIT * (4.0 + terms**0.5)
 
 
