@@ -11,6 +11,7 @@ import numpy as np
 
 from maxmargin._jit import jit
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, SemiParametric
+from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, Shifted
 from maxmargin.problem import QP
 from maxmargin.solvers import MPD, SOR, mpd, solve
@@ -115,7 +116,7 @@ def options() -> Iterator[dict]:
             for k in range(6):
                 qp = small_problem(row, kernel, k)
                 for name, chosen in CHOICES.items():
-                    solution = MPD(tol=TOL, max_iter=MOST_STEPS, trace=MOST_STEPS, **chosen).solve(qp)
+                    solution = MPD(trace=MOST_STEPS, **chosen).solve(qp, Goal(violation=TOL, max_iter=MOST_STEPS))
                     trace = solution.history.trace
                     duals, all_steps = int(trace["dual_steps"][-1]), len(trace["dual_steps"]) - 1
                     yield {
@@ -158,7 +159,7 @@ def relaxation() -> Iterator[dict]:
     for name, qp in relaxation_problems():
         H, diag = qp.H.dense(), qp.H.diag()
         for omega in OMEGAS:
-            ours = SOR(omega=omega, tol=RELAXED_TOL).solve(qp)
+            ours = SOR(omega=omega).solve(qp, Goal(violation=RELAXED_TOL))
             steps = sweeps_in_order(
                 H, diag, qp.p, qp.lower, qp.upper, qp.eps, omega, RELAXED_TOL / 2, MOST_SWEEPS * qp.n
             )

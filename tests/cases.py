@@ -124,6 +124,12 @@ def takes(name: str, problem: QP | ERM | None) -> bool:
     return False
 
 
+def skip_unless_takes(name: str, problem: QP | ERM | None) -> None:
+    """Skip a test of a solver that does not take its problem, and check that the solver says so."""
+    if not takes(name, problem):
+        pytest.skip(f"{name} does not take this problem")
+
+
 def plain_problem(variant: Variant, kernel: str, data: Data) -> QP:
     """The same problem on a kernel matrix computed by its formula."""
     k = KERNEL_CASES[kernel]

@@ -1,13 +1,19 @@
-"""Where compiled code is kept."""
+"""Where compiled code is kept, and how long compiling takes. What may go wrong with it is in faults/."""
 
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
 
 from maxmargin import _jit
+from maxmargin.rows.leaves import csr_scale, csr_squares
 
 
 def test_the_environment_names_the_folder(monkeypatch, tmp_path):
@@ -20,10 +26,13 @@ def test_the_environment_names_the_folder(monkeypatch, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_replaced(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("MAXMARGIN_CACHE_DIR", str(tmp_path / "file"))
-    folder = _jit.cache_dir()
+    with pytest.warns(UserWarning, match="MAXMARGIN_CACHE_DIR"):
+        folder = _jit.cache_dir()
     assert folder.is_dir()
-    assert tmp_path not in folder.parents
+    assert tmp_path / "temporary" in folder.parents
     assert os.access(folder, os.W_OK)
 
 
@@ -39,6 +48,13 @@ def test_other_sources_have_another_folder(monkeypatch, tmp_path):
     assert _jit.cache_dir() != before
 
 
+def test_without_sources_nothing_is_kept(monkeypatch, tmp_path):
+    """In a zip archive, say: nothing would tell the code of one version from that of the next."""
+    monkeypatch.setenv("MAXMARGIN_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(_jit, "__file__", str(tmp_path / "archive.zip" / "_jit.py"))
+    assert _jit.cache_dir() is None
+
+
 @pytest.mark.parametrize("what", ["import maxmargin", "import maxmargin._jit"])
 def test_importing_compiles_nothing_and_says_nothing(what, tmp_path):
     run = subprocess.run(
@@ -48,7 +64,7 @@ def test_importing_compiles_nothing_and_says_nothing(what, tmp_path):
         text=True,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-    assert not list(tmp_path.rglob("*.nbi"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_first_use_is_announced_and_kept(tmp_path):
@@ -70,4 +86,102 @@ def test_first_use_is_announced_and_kept(tmp_path):
     assert runs[0].stdout == runs[1].stdout
     assert runs[0].stderr in ("", "maxmargin: compiling its inner loops for this machine (once; kept on disk)\n")
     assert runs[1].stderr == ""
-    assert list(tmp_path.rglob("*.nbi"))
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+class Slow(numba.core.event.Listener):
+    """Makes every compilation longer, by a known time."""
+
+    SECONDS = 0.3
+
+    def __init__(self):
+        self.started = threading.Event()
+
+    def on_start(self, event):
+        self.started.set()
+        time.sleep(self.SECONDS)
+
+    def on_end(self, event):
+        pass
+
+
+@pytest.fixture
+def slow(monkeypatch, tmp_path):
+    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    with numba.core.event.install_listener("numba:compile", Slow()) as listener:
+        yield listener
+
+
+def squares(leaf):
+    leaf(np.array([0, 1, 3]), np.array([1.0, 2.0, 3.0]), np.zeros(2))
+
+
+def scale(leaf):
+    leaf(np.array([0, 1, 3]), np.array([1.0, 2.0, 3.0]), np.ones(2), np.zeros(3))
+
+
+def test_compiling_takes_time_and_running_none(slow):
+    before, leaf = _jit.compiling_seconds(), _jit.jit(csr_squares.py_func)
+    assert _jit.compiling_seconds() == before
+    squares(leaf)
+    after = _jit.compiling_seconds()
+    assert after - before >= slow.SECONDS
+    squares(leaf)
+    assert _jit.compiling_seconds() == after
+
+
+def test_loading_takes_time_too(slow):
+    squares(_jit.jit(csr_squares.py_func))
+    before, leaf = _jit.compiling_seconds(), _jit.jit(csr_squares.py_func)
+    squares(leaf)
+    assert sum(leaf.stats.cache_hits.values()) == 1
+    assert _jit.compiling_seconds() > before
+
+
+def test_a_compilation_in_progress_counts(slow):
+    before = _jit.compiling_seconds()
+    thread = threading.Thread(target=squares, args=(_jit.jit(csr_squares.py_func),))
+    thread.start()
+    assert slow.started.wait(60)
+    first, _, second = _jit.compiling_seconds(), time.sleep(0.01), _jit.compiling_seconds()
+    thread.join()
+    assert before < first < second < _jit.compiling_seconds()
+
+
+def test_threads_that_wait_for_each_other_are_not_counted_twice(slow):
+    before, started = _jit.compiling_seconds(), time.perf_counter()
+    threads = [
+        threading.Thread(target=squares, args=(_jit.jit(csr_squares.py_func),)),
+        threading.Thread(target=scale, args=(_jit.jit(csr_scale.py_func),)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 2 * slow.SECONDS <= _jit.compiling_seconds() - before <= time.perf_counter() - started
+
+
+def test_a_failed_compilation_ends(slow):
+    def leaf(x):
+        return x.there_is_no_such_thing
+
+    with pytest.raises(numba.core.errors.TypingError):
+        _jit.jit(leaf)(1.0)
+    after = _jit.compiling_seconds()
+    time.sleep(0.01)
+    assert _jit.compiling_seconds() == after
+
+
+@pytest.mark.parametrize(("folders", "words"), [(1, "once; kept on disk"), (0, "for this process only")])
+def test_what_is_said_is_true(folders, words, slow, monkeypatch, tmp_path, capsys):
+    folder = tmp_path / _jit._SOURCES
+    folder.mkdir()
+    monkeypatch.setattr(_jit, "_folders", lambda: [folder][:folders])
+    monkeypatch.setattr(_jit, "SLOW_COMPILE_SECONDS", slow.SECONDS)
+    monkeypatch.setattr(_jit, "_clock", _jit._CompileClock())
+    with numba.core.event.install_listener("numba:compile", _jit._clock):
+        squares(_jit.jit(csr_squares.py_func))
+        scale(_jit.jit(csr_scale.py_func))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("maxmargin: compiling its inner loops")
+    assert words in line

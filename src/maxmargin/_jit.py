@@ -7,23 +7,40 @@ thread layer aborts the process when two Python threads enter it at once.
 Compiled code is kept on disk in a folder named after a hash of the sources that hold leaves. numba by itself
 looks only at the file that holds a function, so a changed callee in another file would stay stale, and
 it writes next to the sources, which an installed package may not do.
+
+Kept code is unpickled and run, so it is read only where nobody but root and we could have put it (SECURITY.md says
+more), and only when its checksum agrees. The cache saves time and nothing else: what cannot be read is compiled again,
+what cannot be written is not kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import pickle
+import shutil
+import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
+from llvmlite.binding import ffi
+from numba.core import caching, cgutils
+from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.serialize import dumps
 from numba.extending import intrinsic, overload
 
 __all__ = [
@@ -37,88 +54,313 @@ __all__ = [
     "row_product",
     "ROW_WIDTH",
     "cache_dir",
+    "compiling_seconds",
 ]
 
 SLOW_COMPILE_SECONDS = 1.0
+PRIVATE = 0o700  # the mode of folders that we choose
+READABLE = 0o755  # of a folder that the user names: one account may fill it for others, who only read it
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def _source_hash() -> str:
-    """A short digest of every source file that holds compiled code, and of the versions that compile it."""
-    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {sys.version_info[:2]}".encode())
+    """A short digest of every source file that holds compiled code and of the versions that compile it.
+
+    Empty where there are no source files (in a zip archive, say): nothing would then tell old code from new.
+    """
+    versions = f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version_info[:2]}"
+    digest = hashlib.sha256(versions.encode())
     root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    sources = sorted(root.rglob("*.py"))
+    for path in sources:
         source = path.read_bytes()
         if b"_jit import" in source or path.name == "_jit.py":
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(source)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:16] if sources else ""
 
 
-def cache_dir() -> Path:
-    """The folder that holds the compiled code of exactly these sources."""
-    base = os.environ.get("MAXMARGIN_CACHE_DIR")
-    if base:
-        root = Path(base)
-    elif sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "maxmargin"
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches" / "maxmargin"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maxmargin"
-    for candidate in (root, Path(tempfile.gettempdir()) / f"maxmargin-{os.environ.get('USER', 'user')}"):
-        folder = candidate / _source_hash()
+_SOURCES = _source_hash()  # of what is imported now: the files may be others when the first leaf is compiled
+
+
+def _user() -> int | None:
+    """The number of the user that we act as; None on Windows, where folders of users are closed to others anyway."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def _only_ours(info: os.stat_result) -> bool:
+    """Whether nobody but root and we can write to a file or a folder."""
+    return _user() is None or (info.st_uid in (0, _user()) and not info.st_mode & WRITABLE_BY_OTHERS)
+
+
+def _cache_home() -> Path | None:
+    """The user's folder for what can be made again; None for a user without a home."""
+    variable, below = {
+        "win32": ("LOCALAPPDATA", "."),
+        "darwin": ("", "Library/Caches"),
+    }.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):  # the XDG specification: what is empty or relative counts as not set
+        return Path(named)
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / below if home.is_absolute() else None
+
+
+def _make(folder: Path, mode: int) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode, exist_ok=True)  # another process may be quicker
+
+
+def _own_folder(base: Path, levels: tuple[str, ...], mode: int) -> Path:
+    """base/levels, made where it is missing; an OSError where somebody else could have planted or could change it.
+
+    The levels are ours: real folders (no links), of root or of us, closed to others. Above them we only ask that not
+    everybody can put another folder in place of one; who else may write there is the choice of its owner.
+    """
+    folder = Path(os.path.realpath(base))
+    for level in reversed((folder, *folder.parents)):
+        _make(level, mode)
+        found = level.stat().st_mode
+        if _user() is not None and found & stat.S_IWOTH and not found & stat.S_ISVTX:
+            raise PermissionError(f"everybody can replace what lies in {level} (mode {stat.filemode(found)})")
+    for name in levels:
+        folder = folder / name
+        _make(folder, mode)
+        info = folder.lstat()
+        if not (stat.S_ISDIR(info.st_mode) and _only_ours(info)):
+            found_out = f"owner {info.st_uid}, mode {stat.filemode(info.st_mode)}"
+            raise PermissionError(
+                f"{folder} is not a folder that only root and user {_user()} can write to ({found_out})"
+            )
+    return folder
+
+
+def _candidates(sources: str) -> Iterator[tuple[Path, tuple[str, ...], int]]:
+    """Folders to keep compiled code in, best first: base, levels below it that are ours, mode of what is made."""
+    named = os.environ.get("MAXMARGIN_CACHE_DIR")
+    if named:
+        yield Path(named), (sources,), READABLE
+    elif (home := _cache_home()) is not None:
+        yield home, ("maxmargin", sources), PRIVATE
+    with contextlib.suppress(OSError):  # there may be no folder for temporary files
+        shared = Path(tempfile.gettempdir())
+        if _user() is not None:
+            yield shared, (f"maxmargin-{_user()}", sources), PRIVATE
+        private = Path(tempfile.mkdtemp(prefix="maxmargin-"))
+        Finalize(None, shutil.rmtree, (private, True), exitpriority=0)  # at the exit of the process that made it
+        yield private.parent, (private.name,), PRIVATE
+
+
+def _find_folders(sources: str) -> list[Path]:
+    """Where compiled code is looked for: folders that can be trusted, down to the first that can be written to."""
+    found: list[Path] = []
+    for base, levels, mode in _candidates(sources) if sources else ():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
+            folder = _own_folder(base, levels, mode)
+        except OSError as problem:
+            if mode == READABLE:
+                warnings.warn(
+                    f"MAXMARGIN_CACHE_DIR={base} was asked for; it is not used, because {problem}; name a folder of "
+                    "your own that others cannot write to",
+                    stacklevel=2,
+                )
             continue
-        if os.access(folder, os.W_OK):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="maxmargin-"))
+        found.append(folder)
+        if os.access(folder, os.W_OK | os.X_OK):
+            break
+    return found
 
 
-class _CompileNotice(numba.core.event.Listener):
-    """Says once, in one line, that a first use is compiling when it takes longer than a second."""
+@cache
+def _folders_of(user: int | None) -> list[Path]:
+    return _find_folders(_SOURCES)
+
+
+def _folders() -> list[Path]:
+    """The folders of this process, chosen when the first leaf is needed: an import alone writes nothing."""
+    return _folders_of(_user())  # a server may become another user after its start
+
+
+def cache_dir() -> Path | None:
+    """The folder in which new compiled code of exactly these sources is kept; None where there is none for it."""
+    return next(reversed(_find_folders(_source_hash())), None)
+
+
+def _read(path: Path) -> bytes:
+    """The contents of a file of ours; an exception where it is missing, damaged or could be somebody else's."""
+    with open(path, "rb") as file:
+        info = os.fstat(file.fileno())  # of the file that is open: its name may mean another one by now
+        if not (stat.S_ISREG(info.st_mode) and _only_ours(info)):
+            raise PermissionError(f"{path} is not a file that only root and user {_user()} can write to")
+        contents = file.read()
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(contents[size:]).digest() != contents[:size]:
+        raise ValueError(f"{path} is damaged")
+    return contents[size:]
+
+
+def _write(path: Path, contents: bytes) -> None:
+    """Under another name first, so that nobody ever reads half a file."""
+    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, READABLE & ~0o111)) as file:
+            file.write(hashlib.sha256(contents).digest())
+            file.write(contents)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+class _LeafCache(caching.FunctionCache):
+    """The compiled code of one leaf on disk: a file for each signature and processor, which is named after them.
+
+    numba's own cache has an index and numbered files. Two processes that add to it at once can give the same number
+    to two signatures, and a damaged index raises for ever. Here every file stands alone and says what it is.
+    """
+
+    def __init__(self, function: Callable) -> None:
+        self._py_func = function
+        name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}"
+        self._name = name.replace("<", "").replace(">", "")  # of "<locals>"; Windows forbids them in names of files
+        self.enable()
+
+    @property
+    def cache_path(self) -> str | None:
+        return str(_folders()[-1]) if _folders() else None
+
+    def _file_name(self, key: tuple) -> str:
+        return f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.nbc"
+
+    def load_overload(self, sig, target_context):
+        """The compiled code for a signature, or None."""
+        with _clock.running():
+            target_context.refresh()  # the first time, numba loads its own library here
+            key = self._index_key(sig, target_context.codegen())
+            for folder in _folders() if self._enabled else ():
+                try:
+                    kept_key, code = pickle.loads(_read(folder / self._file_name(key)))
+                    if kept_key == key:
+                        return CompileResult._rebuild(target_context, *code)
+                except Exception:  # whatever is wrong with the file, compiling is the answer to it
+                    continue
+        return None
+
+    def save_overload(self, sig, data) -> None:
+        """Keep the compiled code for a signature, if there is a place for it."""
+        if not self._enabled or data.library.has_dynamic_globals:  # those are addresses in this process
+            return
+        kept = False
+        # What there may be: a full disk, a quota, a folder that cannot be written to.
+        with _clock.running(), contextlib.suppress(OSError, MemoryError):
+            key = self._index_key(sig, data.codegen)
+            for folder in _folders()[-1:]:
+                _write(folder / self._file_name(key), dumps((key, data._reduce())))
+                kept = folder.name == _SOURCES  # the private folder goes with the process
+        _clock.tell(kept)
+
+    def flush(self) -> None:
+        for folder in _folders()[-1:]:
+            for path in folder.glob(f"{self._name}-*"):
+                path.unlink(missing_ok=True)
+
+
+class _CompileClock(numba.core.event.Listener):
+    """The time that it takes to get leaves ready: to load, compile and keep them.
+
+    numba calls it for every function of the process, ours or not, and would pass on its exceptions: it raises none.
+    All calls come under numba's global lock, one compilation at a time; only reading the clock does not.
+    """
 
     def __init__(self) -> None:
         self.depth = 0
-        self.started = 0.0
-        self.said = False
+        self.told = False
+        self.total: tuple[float, float | None] = (0.0, None)  # seconds; since when one more is running
 
-    @staticmethod
-    def _ours(event) -> bool:
-        return event.data["dispatcher"].py_func.__module__.startswith(__package__)
+    def seconds(self) -> float:
+        total, since = self.total  # read together: another thread may be replacing them
+        return total if since is None else total + time.perf_counter() - since
 
-    def on_start(self, event) -> None:
-        if self._ours(event):
-            if self.depth == 0:
-                self.started = time.perf_counter()
-            self.depth += 1
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        self.on_start()
+        try:
+            yield
+        finally:
+            self.on_end()
 
-    def on_end(self, event) -> None:
-        if not self._ours(event):
+    def notify(self, event) -> None:
+        with contextlib.suppress(Exception):
+            if isinstance(event.data["dispatcher"]._cache, _LeafCache):
+                super().notify(event)
+
+    def on_start(self, event=None) -> None:
+        if self.depth == 0:
+            self.total = (self.total[0], time.perf_counter())
+        self.depth += 1
+
+    def on_end(self, event=None) -> None:
+        self.depth = max(0, self.depth - 1)
+        if self.depth == 0:
+            self.total = (self.seconds(), None)
+
+    def tell(self, kept: bool) -> None:
+        """Say once, in one line, what takes the time of a first use when it is more than a second."""
+        if self.told or self.seconds() < SLOW_COMPILE_SECONDS or sys.stderr is None:
             return
-        self.depth -= 1
-        if self.depth == 0 and not self.said and time.perf_counter() - self.started > SLOW_COMPILE_SECONDS:
-            self.said = True
-            print("maxmargin: compiling its inner loops for this machine (once; kept on disk)", file=sys.stderr)
+        self.told = True
+        how_long = "once; kept on disk" if kept else "for this process only: there is no place to keep them"
+        with contextlib.suppress(Exception):  # the stream may be closed
+            print(f"maxmargin: compiling its inner loops for this machine ({how_long})", file=sys.stderr)
 
 
-_CACHE_DIR = "" if numba.config.DISABLE_JIT else str(cache_dir())
+_clock = _CompileClock()
 _FASTMATH = {"contract", "nsz", "nnan"}
 _OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 
+
+def compiling_seconds() -> float:
+    """The seconds that went into getting leaves ready in this process, by whatever thread, up to now.
+
+    Compiling takes most of it; loading what is kept on disk counts, too. A thread that needs a leaf waits for those
+    that others are getting ready, so this is what a clock of real work leaves out: the difference of two calls.
+    """
+    return _clock.seconds()
+
+
+# A child that is forked while another thread compiles would wait for ever for locks that nobody in it holds: the fork
+# waits for the end of that compilation instead. A thread may take the locks that it holds already, so that a fork from
+# within a compilation waits for nothing. The order is numba's: its own lock first, then that of LLVM.
+_LOCKS = (global_compiler_lock._lock, ffi.lib._lock._lock)
+
+
+def _before_fork() -> None:
+    for lock in _LOCKS:
+        lock.acquire()
+
+
+def _after_fork() -> None:
+    for lock in reversed(_LOCKS):
+        with contextlib.suppress(RuntimeError):  # not acquired: Ctrl-C ended the wait
+            lock.release()
+
+
 if not numba.config.DISABLE_JIT:
-    numba.core.event.register("numba:compile", _CompileNotice())
+    numba.core.event.register("numba:compile", _clock)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def jit(function: Callable) -> Any:
     """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE_DIR  # read once, while the dispatcher is made
-    try:
-        return numba.njit(function, cache=True, fastmath=_FASTMATH, **_OPTIONS)
-    finally:
-        numba.config.CACHE_DIR = before
+    leaf = numba.njit(function, fastmath=_FASTMATH, **_OPTIONS)
+    if not numba.config.DISABLE_JIT:
+        leaf._cache = _LeafCache(function)
+    return leaf
 
 
 def inline(function: Callable) -> Any:

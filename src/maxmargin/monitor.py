@@ -1,27 +1,59 @@
 """Watches a solver: stops it, records it, shows it, and lets the user interrupt it.
 
-A solver calls :meth:`Monitor.step` every few milliseconds and stops as soon as that returns a status.
+A solver calls :meth:`Monitor.step` every few milliseconds and stops as soon as that returns a status. What is recorded
+means the same for all solvers: the best bounds so far of the optimum of the whole problem.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from .solution import History, Status
+from ._jit import compiling_seconds
+from .solution import Certificate, History, Status
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "keep_interrupted"]
 
 PRINT_EVERY_SECONDS = 0.25
+PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
+
+
+_keeping: ContextVar[bool] = ContextVar("keeping", default=False)
+
+
+@contextmanager
+def keep_interrupted():
+    """A context in which a fit that Ctrl-C has stopped returns as others do.
+
+    Outside of it the model is stored all the same, and then KeyboardInterrupt is raised again, so that Ctrl-C ends a
+    search or a loop of many fits and not only the one that it happens to meet.
+
+        with maxmargin.keep_interrupted():
+            model = SVC().fit(X, y)
+    """
+    token = _keeping.set(True)
+    try:
+        yield
+    finally:
+        _keeping.reset(token)
+
+
+def clock() -> float:
+    """Seconds that do not pass while leaves are compiled: a first use may take as long as it ever will."""
+    return time.perf_counter() - compiling_seconds()
 
 
 class Monitor:
     """Progress, time limit, callback and Ctrl-C for one fit, which may solve several problems.
 
-    The first Ctrl-C asks the solver to stop with the best iterate; a second one raises KeyboardInterrupt.
+    The first Ctrl-C asks the solver to stop with the best iterate; a second one raises KeyboardInterrupt at once. Where
+    the process ignores interrupts (``nohup``), so does the monitor.
     """
 
     def __init__(
@@ -35,29 +67,32 @@ class Monitor:
             raise ValueError(
                 f"time_limit={time_limit!r} was asked for; found no time to work in; give seconds > 0 or None"
             )
-        self.started = time.perf_counter()
-        self.deadline = self.started + time_limit if time_limit is not None else float("inf")
+        self.started = clock()
+        self.deadline = self.started + time_limit if time_limit is not None else math.inf
         self.callback = callback
         self.verbose = verbose
         self.label = label
         self.history = History()
+        self.bounds = (math.nan, math.nan)  # least objective and least primal value of the whole problem so far
         self.stopped: Status | None = None
         self.parent: Monitor | None = None
-        self._interrupted = False
+        self.interrupted = False
         self._previous_handler: object = None
         self._printed_at = -PRINT_EVERY_SECONDS
+        self._primal_at = 0.0
         self._live: Any = None
         self._last_text = ""
         self._lock = threading.Lock()
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return clock() - self.started
 
     def __enter__(self) -> Monitor:
         if threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
-            if previous is not None:  # None: a handler that was not installed from Python cannot be put back
+            # None: a handler that was not installed from Python cannot be put back.
+            if previous is not None and previous is not signal.SIG_IGN:
                 self._previous_handler = previous
                 signal.signal(signal.SIGINT, self._on_interrupt)
         return self
@@ -78,52 +113,91 @@ class Monitor:
         part.parent = self
         part.label = label
         part.history = History()
+        part.bounds = (math.nan, math.nan)
         return part
 
+    def inner(self) -> Inner:
+        """For a solver that works on a part of the problem: what it says of objectives is not of the whole."""
+        return Inner(self)
+
     def _on_interrupt(self, signum, frame) -> None:
-        if self._interrupted:
+        if self.interrupted:
             raise KeyboardInterrupt
-        self._interrupted = True
+        self.interrupted = True
+
+    def raise_interrupt(self) -> None:
+        """KeyboardInterrupt, if there was one that has not ended anything yet."""
+        if self.interrupted and not _keeping.get():
+            raise KeyboardInterrupt
 
     def stop_now(self) -> Status | None:
         """The reason to stop at once, if there is one."""
         if self.parent is not None:
             return self.parent.stop_now()
         if self.stopped is None:
-            if self._interrupted:
+            if self.interrupted:
                 self.stopped = Status.INTERRUPTED
-            elif time.perf_counter() > self.deadline:
+            elif clock() > self.deadline:
                 self.stopped = Status.TIME_LIMIT
         return self.stopped
+
+    def wants_primal(self) -> bool:
+        """Whether it is time for another primal value."""
+        now = self.seconds
+        if now - self._primal_at < PRIMAL_EVERY_SECONDS:
+            return False
+        self._primal_at = now
+        return True
 
     def step(
         self,
         iteration: int,
-        objective: float,
-        violation: float,
+        objective: float = math.nan,
+        violation: float = math.nan,
         active: int = 0,
         kernel_evals: int = 0,
         hit_rate: float = 0.0,
+        primal: float = math.nan,
     ) -> Status | None:
-        """Record a step and return the reason to stop, or None to go on."""
-        row = (self.seconds, iteration, objective, violation, active, kernel_evals, hit_rate)
-        self.history.rows.append(row)
+        """Record a step and return the reason to stop, or None to go on.
+
+        ``objective`` is that of the whole problem at feasible coefficients, ``primal`` that of a decision function;
+        either may be unknown. The best ones so far are recorded.
+        """
+        row = self._record(iteration, objective, violation, active, kernel_evals, hit_rate, primal)
         owner = self.parent or self
-        if self.verbose:
-            owner._show(row, self.label)
         if self.callback is not None and owner.stopped is None:
             if self.callback(dict(zip(History.columns, row, strict=True))):
                 owner.stopped = Status.CALLBACK
         return self.stop_now()
+
+    def bound(self, found: Certificate) -> None:
+        """Take note of what a certificate proves of the whole problem."""
+        self.bounds = (_least(self.bounds[0], -found.dual), _least(self.bounds[1], found.primal))
+
+    def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
+        """The last row tells what a solver ends with."""
+        *_, active, _, hit_rate = self.history.rows.pop() if self.history.rows else (0, 0, 0.0)
+        self.bounds = (math.nan, math.nan)  # what was added up on the way is not as exact
+        self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
+
+    def _record(self, iteration, objective, violation, active, kernel_evals, hit_rate, primal) -> tuple:
+        self.bounds = (_least(self.bounds[0], objective), _least(self.bounds[1], primal))
+        row = (self.seconds, iteration, *self.bounds, violation, active, kernel_evals, hit_rate)
+        self.history.rows.append(row)
+        if self.verbose:
+            (self.parent or self)._show(row, self.label)
+        return row
 
     def _show(self, row: tuple, label: str) -> None:
         with self._lock:
             self._show_locked(row, label)
 
     def _show_locked(self, row: tuple, label: str) -> None:
-        seconds, iteration, objective, violation, active, evals, hits = row
+        seconds, iteration, objective, primal, violation, active, evals, hits = row
+        known = f"objective {-objective:.8g}" + (f" … {primal:.8g}" if primal < math.inf else "")
         self._last_text = (
-            f"{label} {seconds:7.1f} s  step {iteration}  objective {objective:.8g}  violation {violation:.2e}  "
+            f"{label} {seconds:7.1f} s  step {iteration}  {known}  violation {violation:.2e}  "
             f"active {active}  kernel evaluations {evals:.2e}  cache hits {hits:.0%}"
         )
         if row[0] - self._printed_at < PRINT_EVERY_SECONDS:
@@ -136,3 +210,40 @@ class Monitor:
             self._live = Live(self._last_text, console=Console(stderr=True), refresh_per_second=4)
             self._live.start()
         self._live.update(self._last_text)
+
+
+class Inner(Monitor):
+    """A monitor as a solver of a part of the problem sees it."""
+
+    def __init__(self, outer: Monitor) -> None:
+        self.outer = outer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["outer"], name)
+
+    def inner(self) -> Inner:
+        """A part of a part."""
+        return self
+
+    def stop_now(self) -> Status | None:
+        """The reason to stop the whole."""
+        return self.outer.stop_now()
+
+    def wants_primal(self) -> bool:
+        """Never: it would be that of a part."""
+        return False
+
+    def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, **more):
+        """As the whole's, without what is only true of a part."""
+        return self.outer.step(iteration, math.nan, *details, **more)
+
+    def bound(self, found: Certificate) -> None:
+        """What is true of a part says nothing of the whole."""
+
+    def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
+        """The end of a part is not the end."""
+
+
+def _least(one: float, other: float) -> float:
+    """The lesser of two numbers, or the one that is known."""
+    return one if math.isnan(other) or one <= other else other

@@ -15,11 +15,15 @@ For any feasible β and any η,
 
 bounds how far β is from the optimum, where d is the part of H's diagonal that a squared loss has added
 (0 for most problems) and r = s − dβ. For C-SVC, SVR and their squared losses it is primal − dual.
+
+Where H = ZZᵀ + diag(d) and a model has weights w of its own, s = Zw + dβ + p + Aᵀη and the gap grows by ½‖w − Zᵀβ‖²:
+the primal is that of w, the dual that of β.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +34,7 @@ from .solution import Certificate
 __all__ = ["QP", "ERM"]
 
 GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
+DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SPAN = 1 << 20  # variables that are looked at together, so that what is computed from them takes little memory
 
 
@@ -48,6 +53,8 @@ class QP:
     A: np.ndarray | None = None
     b: Any = None  # k numbers
     eps: np.ndarray | None = None
+    primal: ERM | None = None  # the problem that this one is the dual of, where it was derived from one
+    _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # the product computed last
 
     def __post_init__(self) -> None:
         n = len(self.p)
@@ -82,9 +89,53 @@ class QP:
     def n(self) -> int:
         return len(self.p)
 
+    @property
+    def ridge(self) -> np.ndarray | None:
+        """The part of H's diagonal that a squared loss has added."""
+        return getattr(self.H, "ridge", None)
+
+    def exact(self) -> QP:
+        """The same problem with the matrix that H stands for, where H approximates one."""
+        original = self.H.original() if hasattr(self.H, "original") else self.H
+        if original is self.H:
+            return self
+        if "exact" not in self._last:
+            self._last["exact"] = replace(self, H=original)
+        return self._last["exact"]
+
     def times(self, beta: np.ndarray) -> np.ndarray:
-        """Hβ in float64, from the problem and not from a solver's book-keeping."""
-        return self.H.matvec(beta) if hasattr(self.H, "matvec") else np.asarray(self.H, np.float64) @ beta
+        """Hβ in float64, from the problem and not from a solver's book-keeping; not to be written to.
+
+        The last product is kept: what a solver ends with is what is certified, and products are dear.
+        """
+        beta = np.ascontiguousarray(beta, np.float64)
+        name = hashlib.blake2b(beta.data, digest_size=16).digest()  # not a copy: there may be many millions
+        if self._last.get("name") != name:
+            self._last.update(name=name, **self._products(beta))
+        return self._last["H_beta"]
+
+    def weights(self, beta: np.ndarray) -> np.ndarray | None:
+        """Zᵀβ where H is known by features, or None."""
+        self.times(beta)
+        return self._last["w"]
+
+    def _products(self, beta: np.ndarray) -> dict:
+        w = self.H.pulled(beta) if hasattr(self.H, "pulled") else None
+        if w is not None:
+            H_beta = self.H.along(w)
+            return {"w": w, "H_beta": H_beta if self.ridge is None else H_beta + self.ridge * beta}
+        product = self.H.matvec(beta) if hasattr(self.H, "matvec") else np.asarray(self.H, np.float64) @ beta
+        return {"w": None, "H_beta": product}
+
+    def settled(self, beta: np.ndarray) -> np.ndarray:
+        """β in its box, and on a bound or at 0 where it lies next to it: then it counts as lying there."""
+        beta = np.clip(beta, self.lower, self.upper)
+        most = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), np.abs(beta).max(initial=0.0))
+        for place in (np.clip(0.0, self.lower, self.upper), self.lower, self.upper):
+            # Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+            dust = DUST * np.where(place == 0.0, most, np.abs(place))
+            beta = np.where(np.abs(beta - place) <= np.where(np.isfinite(dust), dust, 0.0), place, beta)
+        return beta
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
@@ -97,9 +148,18 @@ class QP:
         return H_beta + self.p + self.A.T @ eta
 
     def infeasibility(self, beta: np.ndarray) -> float:
-        """The largest violation of a box or an equality constraint."""
-        box = np.maximum(self.lower - beta, beta - self.upper).max(initial=0.0)
-        return float(max(0.0, box, np.abs(self.A @ beta - self.b).max(initial=0.0)))
+        """The largest violation of a box, as a share of it, or of an equality constraint, as a share of its terms."""
+        outside, largest = 0.0, float(np.abs(beta).max(initial=0.0))
+        for at in _spans(self.n):
+            lower, upper, x = self.lower[at], self.upper[at], beta[at]
+            beyond = np.maximum(lower - x, x - upper)
+            if (beyond > 0.0).any():
+                size = np.maximum(np.abs(lower), np.abs(upper))
+                size = np.where(np.isfinite(size) & (size > 0.0), size, max(largest, np.finfo(float).tiny))
+                outside = max(outside, float((beyond / size).max()))
+        lack = np.abs(self.A @ beta - self.b)
+        terms = np.array([np.abs(row) @ np.abs(beta) for row in self.A]) + np.abs(self.b)
+        return float(max(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
 
     def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
         """The largest decrease rate of a variable that may grow plus that of one that may shrink.
@@ -121,8 +181,7 @@ class QP:
 
     def _row_gaps(self, beta: np.ndarray, s: np.ndarray, at: slice) -> float:
         """The sum over some variables."""
-        lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
-        ridge = getattr(self.H, "ridge", None)
+        lower, upper, eps, ridge = self.lower[at], self.upper[at], self.eps[at], self.ridge
         r = s if ridge is None else s - ridge[at] * beta
         # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
         z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
@@ -137,18 +196,31 @@ class QP:
             terms += 0.5 * d * (beta * beta - z * z)
         return float(np.maximum(terms, 0.0).sum())  # each is a maximum over z = β too
 
-    def certificate(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> Certificate:
-        """The proof of quality for β and η."""
-        H_beta = self.times(beta) if H_beta is None else H_beta
+    def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
+        """The proof of quality for β and η; with a w of its own, of the model with these weights."""
+        H_beta = self.times(beta)
+        own = self.weights(beta)
+        apart = 0.0
         s = self.gradient(beta, eta, H_beta)
+        if w is not None and not np.array_equal(w, own):
+            s = self.gradient(beta, eta, self.H.along(w) if self.ridge is None else self.H.along(w) + self.ridge * beta)
+            apart = 0.5 * float((w - own) @ (w - own))
         dual = -self.objective(beta, H_beta)
-        gap = self.gap(beta, eta, s)
-        if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+        gap = self.gap(beta, eta, s) + apart
+        if -GAP_ROUNDING * max(abs(dual), self.idle) < gap < 0.0:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
         hidden, slope = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
         violation = self.violation(beta, s) + 2.0 * slope
-        return Certificate(dual + gap, dual - hidden, gap + hidden, violation, self.infeasibility(beta))
+        return Certificate(dual + gap, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
+
+    @property
+    def idle(self) -> float:
+        """The primal objective of a model that does nothing, or 0 where that has none."""
+        if "idle" not in self._last:
+            idle = self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p)
+            self._last["idle"] = idle if np.isfinite(idle) else 0.0
+        return self._last["idle"]
 
 
 @dataclass(frozen=True)
@@ -197,8 +269,7 @@ class ERM:
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The β that have a dual value: −C times the domain of the conjugate."""
         low, high = self.loss.domain
-        with np.errstate(invalid="ignore"):
-            ends = np.vstack([-self.cost * high, -self.cost * low])
+        ends = np.vstack([np.zeros(self.n) if end == 0.0 else -self.cost * end for end in (high, low)])
         if not self.loss.classification:
             return ends[0], ends[1]
         return np.where(self.y > 0, ends[0], -ends[1]), np.where(self.y > 0, ends[1], -ends[0])
@@ -210,21 +281,10 @@ class ERM:
             return -penalty - float(self.cost @ self.loss.conjugate(self.y * u))
         return -penalty + float(self.y @ beta) - float(self.cost @ self.loss.conjugate(u))
 
-    def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
-        """The proof of quality: primal of w (or of β, if there is no w) and η, dual of β.
-
-        The violation is the largest difference between a coefficient and what its loss asks for at f.
-        """
-        K_beta = self.times(beta)
-        half = 0.5 * float(beta @ K_beta)
-        f = (K_beta if w is None else self.K.along(w)) + self._parametric(eta)
-        primal = (half if w is None else 0.5 * float(w @ w)) + self._risk(f)
-        dual = self.dual(beta, half)
-        gap = primal - dual
-        if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
-            gap = 0.0
-        violation = float(np.abs(beta - self.asked(f)).max(initial=0.0))
-        lower, upper = self.box()
-        outside = float(np.maximum(lower - beta, beta - upper).max(initial=0.0))
-        lack = float(np.abs(self.phi @ beta).max(initial=0.0)) if len(eta) else 0.0
-        return Certificate(primal, dual, gap, violation, max(outside, lack))
+    def qp(self) -> QP:
+        """The dual: the conjugate of the loss is linear, with a kink at 0 and a curvature, in a box."""
+        linear, curvature, kink = self.loss.conjugate_terms
+        p = -linear * self.y if self.loss.classification else -self.y
+        H = self.K if curvature == 0.0 else self.K.ridged(curvature / self.cost)
+        A = self.phi if len(self.phi) else np.zeros((0, self.n))
+        return QP(H, p, *self.box(), A, np.zeros(len(A)), np.full(self.n, kink), self)

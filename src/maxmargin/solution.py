@@ -15,6 +15,9 @@ class Status(Enum):
 
     CONVERGED = "the solution meets the tolerance"
     MAX_ITERATIONS = "the iteration limit was reached; raise max_iter, or scale the features, or lower C"
+    EXHAUSTED = (
+        "the solver used up the steps that it allows itself; scale the features, lower C, or name another solver"
+    )
     TIME_LIMIT = "the time limit was reached; raise time_limit, or accept the gap"
     INTERRUPTED = "the fit was interrupted; the model is the best one found so far"
     CALLBACK = "the callback asked to stop; the model is the best one found so far"
@@ -32,7 +35,7 @@ class Certificate:
 
     ``primal - dual = gap`` bounds how far the objective can be from its optimum, whoever found the
     coefficients. ``violation`` is the largest violation of the optimality conditions (what ``tol``
-    means), ``infeasibility`` the largest violation of a constraint.
+    means for kernel machines), ``infeasibility`` the largest violation of a constraint, as a share of its terms.
     """
 
     primal: float
@@ -40,6 +43,7 @@ class Certificate:
     gap: float
     violation: float
     infeasibility: float
+    idle: float = 0.0  # the objective of a model that does nothing: the scale of a problem whose optimum is 0
 
     @property
     def relative_gap(self) -> float:
@@ -57,9 +61,13 @@ class Certificate:
 
 @dataclass
 class History:
-    """What happened, a row a recorded step; ``columns`` name the entries."""
+    """What happened, a row a recorded step; ``columns`` name the entries.
 
-    columns = ("seconds", "iteration", "objective", "violation", "active", "kernel_evals", "hit_rate")
+    ``objective`` is that of the whole problem at the best coefficients so far, as the QP minimises it: minus a proven
+    lower bound of ``primal``, the regularised risk. What a solver does not know at a step is NaN.
+    """
+
+    columns = ("seconds", "iteration", "objective", "primal", "violation", "active", "kernel_evals", "hit_rate")
     rows: list[tuple] = field(default_factory=list)
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # what a solver was asked to record in more detail
 
@@ -83,4 +91,5 @@ class Solution:
     seconds: float
     kernel_evals: int
     history: History
-    w: np.ndarray | None = None  # weights of the features, from a solver that holds them itself
+    w: np.ndarray | None = None  # weights of the features, where the problem is known by features
+    solver: str = ""  # the name of the solver that found it

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cases import verdict_on
+from maxmargin.goal import Goal
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import close
+from maxmargin.solvers.base import answer, close
 
 
 @dataclass
@@ -18,7 +19,7 @@ class Referee:
 
     form: ClassVar[type] = QP
 
-    def solve(self, qp: QP, start=None, monitor: Monitor | None = None) -> Solution:
+    def solve(self, qp: QP, goal: Goal, start=None, monitor: Monitor | None = None) -> Solution:
         best = verdict_on(qp)
-        H_beta = qp.times(best.beta)
-        return close(qp, best.beta, best.multipliers, H_beta, Status.CONVERGED, 1, monitor or Monitor(), 0)
+        found = answer(qp, goal, best.beta, [best.multipliers])
+        return close(qp, goal, found, Status.CONVERGED, 1, monitor or Monitor(), 0)

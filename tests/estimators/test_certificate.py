@@ -20,7 +20,7 @@ KERNELS = {
     "laplacian": {"kernel": "laplacian", "gamma": 0.05},
 }
 ACCURACIES = {  # "rough": a gap to speak of, for which the last Newton step must not close it
-    "rough": {"tol": 0.3, "solver": maxmargin.SMO(tol=0.3, newton=False)},
+    "rough": {"tol": 0.3, "solver": maxmargin.SMO(newton=False)},
     "fine": {"tol": 1e-3},
 }
 
@@ -239,7 +239,7 @@ def test_the_gap_is_never_negative(machine, tol):
 def test_the_gap_bounds_the_distance_to_the_optimum(tol):
     s = samples("noisy")
     best = SVC(C=5.0, tol=1e-8).fit(s.X, s.y).certificate_.dual
-    solver = maxmargin.Decomposition(tol=tol, newton=False)  # which would hardly leave a gap
+    solver = maxmargin.Decomposition(newton=False)  # which would hardly leave a gap
     found = SVC(C=5.0, tol=tol, solver=solver).fit(s.X, s.y).certificate_
     assert found.dual <= best * (1 + 1e-9)
     assert found.primal >= best * (1 - 1e-9)
@@ -249,7 +249,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum(tol):
 def test_a_smaller_tolerance_has_a_smaller_gap():
     s = samples("noisy")
     gaps = [
-        SVC(C=5.0, solver=maxmargin.SMO(tol=tol, newton=False)).fit(s.X, s.y).certificate_.gap
+        SVC(C=5.0, tol=tol, solver=maxmargin.SMO(newton=False)).fit(s.X, s.y).certificate_.gap
         for tol in (1.0, 1e-2, 1e-4)
     ]
     assert gaps[0] > gaps[1] > gaps[2] >= 0
@@ -291,7 +291,7 @@ def test_a_fit_tells_how_it_went(machine):
 
 def test_history_ends_at_the_dual_value():
     s = samples("noisy")
-    model = SVC(C=2.0, tol=1e-6, solver=maxmargin.SMO(tol=1e-6, newton=False)).fit(s.X, s.y)
+    model = SVC(C=2.0, tol=1e-6, solver=maxmargin.SMO(newton=False)).fit(s.X, s.y)
     objective = model.history_.column("objective")
     assert objective[-1] == pytest.approx(-model.certificate_.dual, rel=1e-4)
     assert (np.diff(objective) <= 1e-6 * np.abs(objective[-1])).all()

@@ -474,7 +474,8 @@ def test_a_time_limit_leaves_a_model_and_says_how_good_it_is():
     assert model.fit_status_ == 1
     assert set(model.predict(X)) <= {0, 1}
     message = str(told[0].message)
-    for part in ("LinearSVC", "time limit", "time_limit", f"{model.certificate_.gap:.3g}", f"tol {model.tol:g}"):
+    share = f"{100 * model.certificate_.relative_gap:.3g} % of the objective"
+    for part in ("LinearSVC", "time limit", "time_limit", share, f"tol {model.tol:g}"):
         assert part in message
     assert "failed to converge" not in message
 
@@ -524,7 +525,7 @@ def test_ctrl_c_leaves_a_model():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
+    with pytest.warns(ConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.set_params(callback=lambda info, done=[]: done or done.append(press(info))).fit(X, y)  # noqa: B006
     assert model.status_ is Status.INTERRUPTED
     assert signal.getsignal(signal.SIGINT) is before

@@ -74,7 +74,8 @@ def test_support_vectors_are_exact(machine, features):
     assert (by_hand.dense(model.dual_coef_) != 0).all()
     assert abs(len(model.support_) - len(plain.support_)) <= 0.03 * len(plain.support_) + 3
     np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
-    np.testing.assert_allclose(model.coef_, model.dual_coef_ @ model.support_vectors_, rtol=1e-12)
+    again = model.dual_coef_ @ model.support_vectors_
+    np.testing.assert_allclose(model.coef_, again, rtol=1e-12, atol=1e-12 * np.abs(again).max())
     assert model.n_support_.sum() == len(model.support_)
     if is_classifier(machine):
         (pair,) = by_hand.pairs(model, y)
@@ -164,5 +165,5 @@ def test_many_samples_are_seen_as_features_without_being_told():
 
 def test_a_primal_solver_needs_a_primal_form():
     X, y = data_for(MACHINES["nu-svc"], n=100)
-    with pytest.raises(ValueError, match=r"solver='newton' was asked for; found that NuSVC has no primal form.*; use"):
+    with pytest.raises(ValueError, match=r"newton was asked for; found no loss; use"):
         NuSVC(kernel="linear", nu=0.5, solver="newton").fit(X, y)

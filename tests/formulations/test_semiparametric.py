@@ -9,12 +9,11 @@ import pytest
 
 from cases import VARIANTS, make_data, verdict_on
 from estimators import by_hand
+from estimators.plain_solver import Referee
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, SemiParametric
+from maxmargin.goal import Goal
 from maxmargin.gram import PrecomputedGram
-from maxmargin.monitor import Monitor
 from maxmargin.problem import ERM
-from maxmargin.solution import Status
-from maxmargin.solvers.base import close
 from referee import naive_kernel
 
 MACHINES = [v for v in VARIANTS if v.name != "svdd"]
@@ -37,7 +36,7 @@ def solved(variant, k, kind="plain", matrix=None):
     formulation = SemiParametric(variant.formulation, phi)
     qp = formulation.qp(PrecomputedGram(K), variant.targets(data), data.weight)
     best = verdict_on(qp)
-    solution = close(qp, best.beta, best.multipliers, qp.times(best.beta), Status.CONVERGED, 1, Monitor(), 0)
+    solution = Referee().solve(qp, Goal(gap=1e-6))
     return data, K, phi, qp, best, formulation.decision(qp, solution)
 
 
@@ -95,8 +94,7 @@ def test_coefficients_cancel_against_every_function(variant, k):
 @pytest.mark.parametrize("variant", [v for v in MACHINES if hasattr(v.formulation, "erm")], ids=str)
 def test_the_primal_problem_has_the_functions_too(variant):
     data, K, phi, qp, best, _ = solved(variant, 3)
-    formulation = SemiParametric(variant.formulation, phi)
-    erm = formulation.erm(PrecomputedGram(K), variant.targets(data), data.weight)
+    erm = qp.primal
     assert isinstance(erm, ERM)
     np.testing.assert_array_equal(erm.phi, qp.A)
     assert erm.objective(best.beta, best.multipliers) == pytest.approx(-best.objective, rel=1e-6)

@@ -6,7 +6,6 @@ import pytest
 from cases import VARIANTS, fast_problem, known, make_data
 from maxmargin.gram import Kernel, KernelGram, LowRank, PrecomputedGram, Ridged, Shifted, Signed, Tiled, low_rank
 from maxmargin.problem import QP
-from maxmargin.solution import Status
 from maxmargin.solvers import solve
 from referee import naive_kernel
 
@@ -152,7 +151,7 @@ def test_certificates_hold_for_the_true_problem(solver, variant):
         gram = low_rank(KernelGram(Kernel("rbf", 0.5), data.X), tol)
         qp = variant.formulation.qp(gram, variant.targets(data), data.weight)
         solution = solve(qp, solver, tol=1e-6)
-        assert solution.status is Status.CONVERGED
+        assert solution.status.converged is (tol < 0.05)  # a coarse one hides too much to promise anything
         certificate = solution.certificate
         true = plain.objective(solution.beta)
         rounding = 2e-7 * max(1.0, abs(best.objective))

@@ -5,6 +5,7 @@ import pytest
 
 from cases import DATA, VARIANTS, fast_problem, known, make_data
 from maxmargin.formulations import CSVC
+from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram
 from maxmargin.solution import Status
 from maxmargin.solvers import Chunking
@@ -16,7 +17,7 @@ from maxmargin.solvers import Chunking
 def test_small_chunks_find_the_optimum(variant, kind, chunk):
     plain, best = known(variant, "rbf", kind)
     qp = fast_problem(variant, "rbf", make_data(kind))
-    solution = Chunking(chunk=chunk, tol=1e-6).solve(qp)
+    solution = Chunking(chunk=chunk).solve(qp, Goal(violation=1e-6))
     assert solution.status is Status.CONVERGED
     assert solution.certificate.violation <= 1e-6
     assert solution.certificate.infeasibility < 1e-10
@@ -37,7 +38,7 @@ def test_the_iteration_limit_is_that_of_all_chunks_together():
     data = make_data("plain", 200)
     qp = CSVC(C=10.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
     assert Chunking(chunk=10).solve(qp).n_iter > 200
-    solution = Chunking(chunk=10, max_iter=60).solve(qp)
+    solution = Chunking(chunk=10).solve(qp, Goal(violation=1e-3, max_iter=60))
     assert solution.status is Status.MAX_ITERATIONS
     assert solution.n_iter <= 60
     assert solution.certificate.infeasibility < 1e-12
@@ -46,5 +47,5 @@ def test_the_iteration_limit_is_that_of_all_chunks_together():
 def test_which_points_come_first_does_not_matter():
     data = make_data("plain", 100)
     qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
-    values = [Chunking(chunk=10, seed=seed, tol=1e-6).solve(qp).certificate.dual for seed in range(4)]
+    values = [Chunking(chunk=10, seed=seed).solve(qp, Goal(violation=1e-6)).certificate.dual for seed in range(4)]
     np.testing.assert_allclose(values, values[0], rtol=1e-7)

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from cases import VARIANTS, fast_problem, known, make_data, verdict_on
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC
+from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Ridged, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
@@ -75,7 +76,7 @@ def test_without_a_box_it_solves_a_linear_system():
     H, p = B @ B.T + np.eye(12), rng.normal(size=12)
     far = np.full(12, 1e9)
     for omega in (0.7, 1.0, 1.4):
-        solution = SOR(omega=omega, tol=1e-10).solve(QP(H, p, -far, far))
+        solution = SOR(omega=omega).solve(QP(H, p, -far, far), Goal(violation=1e-10))
         np.testing.assert_allclose(H @ solution.beta, -p, atol=1e-9)
 
 
@@ -172,7 +173,7 @@ def test_few_rows_that_are_left_are_solved_for(loss, fit_intercept, constant):
     X, direction = rng.normal(size=(300, 60)), rng.normal(size=60)
     y = np.sign(X @ direction)
     qp = linear_problem(X, y, CSVC(C=100.0, loss=loss, fit_intercept=fit_intercept), constant)
-    solution = SOR(tol=1e-2).solve(qp)  # far from exact without
+    solution = SOR().solve(qp, Goal(gap=1e-2))  # far from exact without
     assert solution.status is Status.CONVERGED
     assert solution.certificate.relative_gap < 1e-9
     assert qp.infeasibility(solution.beta) < 1e-9
@@ -182,16 +183,16 @@ def test_few_rows_that_are_left_are_solved_for(loss, fit_intercept, constant):
 def test_no_more_sweeps_than_asked_for(most):
     X, y = sample(400, 20, seed=6)
     qp = linear_problem(X, y, CSVC(), 0.0)
-    solution = SOR(tol=1e-12, max_iter=most).solve(qp)
+    solution = SOR().solve(qp, Goal(gap=1e-12, max_iter=most))
     assert (solution.status, solution.n_iter) == (Status.MAX_ITERATIONS, most)
 
 
 def test_sweeps_that_lead_nowhere_are_given_up():
     X, y = sample(400, 20, seed=6)
     qp = linear_problem(1e3 * X, y, CSVC(C=1e6), 0.0)
-    few = SOR(tol=1e-12, patience=3.0).solve(qp)
-    assert few.status is Status.MAX_ITERATIONS
-    assert SOR(tol=1e-12, hope=0.0, shrinking=False).solve(qp).n_iter == row_sweeps.TRIAL
+    few = SOR(patience=3.0).solve(qp, Goal(gap=1e-12))
+    assert few.status is Status.EXHAUSTED
+    assert SOR(hope=0.0, shrinking=False).solve(qp, Goal(gap=1e-12)).n_iter == row_sweeps.TRIAL
 
 
 def test_a_shuffle_is_a_permutation_and_no_place_is_preferred():
@@ -240,7 +241,7 @@ def test_rows_of_every_kind(kind, far, tmp_path, monkeypatch):
         monkeypatch.setattr(row_sweeps, "CHUNK", 3)
     X, y = sample()
     qp = linear_problem(Rows.of(kinds(X, tmp_path)[kind]), y)
-    check_optimum(SOR(tol=1e-6).solve(qp), qp)
+    check_optimum(SOR().solve(qp, Goal(gap=1e-6)), qp)
 
 
 def test_far_rows_come_in_pieces_that_mix_them(monkeypatch):
@@ -277,9 +278,9 @@ def test_rows_without_entries_and_a_single_row():
     X[:5] = 0.0
     for formulation in (CSVC(), CSVC(fit_intercept=False), CSVC(loss="squared_hinge")):
         qp = linear_problem(sp.csr_array(X), y, formulation)
-        check_optimum(SOR(tol=1e-6).solve(qp), qp)
+        check_optimum(SOR().solve(qp, Goal(gap=1e-6)), qp)
     alone = linear_problem(X[6:7], y[6:7], CSVC(fit_intercept=False))
-    check_optimum(SOR(tol=1e-6).solve(alone), alone)
+    check_optimum(SOR().solve(alone, Goal(gap=1e-6)), alone)
 
 
 # -- the bias, and any other constraint ------------------------------------------------------------------------
@@ -291,8 +292,10 @@ def test_a_penalised_bias_is_one_more_feature(loss):
     formulation = CSVC(C=2.0, loss=loss, fit_intercept=False)
     shifted = linear_problem(X, y, formulation, constant=4.0)
     widened = linear_problem(np.column_stack([X, np.full(len(y), 2.0)]), y, formulation)
-    best = check_optimum(SOR(tol=1e-7).solve(shifted), shifted)
-    assert check_optimum(SOR(tol=1e-7).solve(widened), widened).objective == pytest.approx(best.objective, rel=1e-8)
+    best = check_optimum(SOR().solve(shifted, Goal(gap=1e-7)), shifted)
+    assert check_optimum(SOR().solve(widened, Goal(gap=1e-7)), widened).objective == pytest.approx(
+        best.objective, rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
@@ -304,7 +307,7 @@ def test_any_number_of_constraints(k, seed):
     A = np.vstack([np.ones(70), 10 ** rng.uniform(-2, 2, (k - 1, 1)) * (rng.normal(size=(k - 1, 70)) + 0.5)])
     inside = rng.uniform(-0.3, 0.3, 70)
     qp = QP(base.H, base.p, base.lower, base.upper, A, A @ inside, base.eps)
-    solution = SOR(tol=1e-7).solve(qp)
+    solution = SOR().solve(qp, Goal(gap=1e-7))
     best = check_optimum(solution, qp, 1e-7)
     eta = solution.multipliers  # of one optimum serve all of them
     assert qp.gap(best.beta, eta, qp.gradient(best.beta, eta)) < 1e-5 * abs(best.objective)
@@ -313,7 +316,7 @@ def test_any_number_of_constraints(k, seed):
 def test_nu_machines_hold_both_sums():
     X, y = sample(100, 3)
     qp = linear_problem(X, y, NuSVC(nu=0.5))
-    check_optimum(SOR(tol=1e-6).solve(qp), qp)
+    check_optimum(SOR().solve(qp, Goal(gap=1e-6)), qp)
 
 
 # -- manners ---------------------------------------------------------------------------------------------------
@@ -322,7 +325,7 @@ def test_nu_machines_hold_both_sums():
 def test_the_same_seed_gives_the_same_bits():
     X, y = sample(200, 6)
     qp = linear_problem(X, y)
-    first, again, other = (SOR(tol=1e-4, seed=seed).solve(qp) for seed in (1, 1, 2))
+    first, again, other = (SOR(seed=seed).solve(qp, Goal(gap=1e-4)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.beta, again.beta)
     np.testing.assert_array_equal(first.multipliers, again.multipliers)
     assert not np.array_equal(first.beta, other.beta)
@@ -333,7 +336,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_shrinking_changes_no_optimum(shrinking):
     X, y = sample(400, 6)
     qp = linear_problem(X, y, CSVC(C=5.0))
-    solution = SOR(tol=1e-7, shrinking=shrinking).solve(qp)
+    solution = SOR(shrinking=shrinking).solve(qp, Goal(gap=1e-7))
     check_optimum(solution, qp, 1e-7)
     active = solution.history.column("active")
     assert (active.min() < 400) == shrinking
@@ -343,8 +346,8 @@ def test_a_start_at_the_optimum_is_enough():
     X, y = sample(150, 6)
     for formulation in (CSVC(), CSVC(fit_intercept=False), EpsilonSVR(), CSVC(loss="huber")):
         qp = linear_problem(X, y, formulation)
-        fine = SOR(tol=1e-7).solve(qp)
-        again = SOR(tol=1e-4).solve(qp, fine.beta)
+        fine = SOR().solve(qp, Goal(gap=1e-7))
+        again = SOR().solve(qp, Goal(gap=1e-4), fine.beta)
         assert again.status is Status.CONVERGED
         assert again.n_iter <= 3 < fine.n_iter
 
@@ -355,9 +358,11 @@ def test_stopped_sweeps_leave_a_feasible_point(formulation):
     qp = linear_problem(X, y, formulation)
     best = verdict_on(qp)
     stops = {
-        Status.MAX_ITERATIONS: lambda: SOR(tol=1e-9, max_iter=2).solve(qp),
-        Status.TIME_LIMIT: lambda: SOR(tol=1e-9).solve(qp, None, Monitor(time_limit=1e-9)),
-        Status.CALLBACK: lambda: SOR(tol=1e-9).solve(qp, None, Monitor(callback=lambda step: step["iteration"] >= 3)),
+        Status.MAX_ITERATIONS: lambda: SOR().solve(qp, Goal(gap=1e-9, max_iter=2)),
+        Status.TIME_LIMIT: lambda: SOR().solve(qp, Goal(gap=1e-9), None, Monitor(time_limit=1e-9)),
+        Status.CALLBACK: lambda: SOR().solve(
+            qp, Goal(violation=1e-9), None, Monitor(callback=lambda step: step["iteration"] >= 3)
+        ),
     }
     for status, run in stops.items():
         solution = run()
@@ -378,4 +383,4 @@ def test_constraints_that_no_box_can_hold():
 def test_no_minimum():
     """A feature of a variable without a bound and without curvature."""
     qp = QP(Factored(np.array([[1.0], [0.0]])), [-1.0, -1.0], [0.0, 0.0], [np.inf, np.inf])
-    assert SOR(tol=1e-6).solve(qp).status is Status.UNBOUNDED
+    assert SOR().solve(qp, Goal(gap=1e-6)).status is Status.UNBOUNDED

@@ -5,6 +5,7 @@ import pytest
 
 from cases import DATA, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass
+from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
@@ -14,7 +15,7 @@ from maxmargin.solvers.merging import merge_duplicates
 from referee import naive_kernel
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
-SMALL_CACHE = 1e-6  # megabytes: as few rows as the solver can work with
+SMALL_CACHE = 0.005  # megabytes: two rows of the widest problems here, a few of the others
 
 
 def check_optimum(solution, qp, best, tol=1e-6):
@@ -44,7 +45,7 @@ WORKING_SETS = {
 def test_working_sets(everything_large, variant, options, cache_size):
     plain, best = known(variant, "rbf", "duplicated", 90)
     qp = fast_problem(variant, "rbf", make_data("duplicated", 90))
-    check_optimum(Decomposition(tol=1e-6, cache_size=cache_size, **options).solve(qp), plain, best)
+    check_optimum(Decomposition(cache_size=cache_size, **options).solve(qp, Goal(violation=1e-6)), plain, best)
 
 
 @every_variant
@@ -53,7 +54,7 @@ def test_working_sets(everything_large, variant, options, cache_size):
 def test_other_kernels(everything_large, variant, kernel, kind):
     plain, best = known(variant, kernel, kind, 90)
     qp = fast_problem(variant, kernel, make_data(kind, 90))
-    check_optimum(Decomposition(tol=1e-6).solve(qp), plain, best)
+    check_optimum(Decomposition().solve(qp, Goal(violation=1e-6)), plain, best)
 
 
 @every_variant
@@ -62,7 +63,9 @@ def test_a_cache_of_few_rows_is_enough(rows_on_demand, variant, options):
     """Rows come and go, but those of a step are there together: each look makes progress."""
     plain, best = known(variant, "rbf", "plain", 150)
     qp = fast_problem(variant, "rbf", make_data("plain", 150))
-    solution = Decomposition(tol=1e-4, cache_size=SMALL_CACHE, newton=False, growing=False, **options).solve(qp)
+    solution = Decomposition(cache_size=SMALL_CACHE, newton=False, growing=False, **options).solve(
+        qp, Goal(violation=1e-4)
+    )
     assert solution.status is Status.CONVERGED
     assert plain.objective(solution.beta) == pytest.approx(best.objective, rel=1e-3)
 
@@ -93,7 +96,7 @@ def test_growing_solves_samples_first(everything_large):
 def test_shrinking_leaves_variables_out_and_looks_at_them_again(everything_large):
     data = make_data("plain", 200)
     qp = CSVC(C=1000.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
-    solution = Decomposition(growing=False, merging=False, newton=False, tol=1e-4).solve(qp)
+    solution = Decomposition(growing=False, merging=False, newton=False).solve(qp, Goal(violation=1e-4))
     sizes = solution.history.column("active")
     assert sizes.min() < 0.85 * 200
     best = verdict_on(plain_problem(Variant("c_svc", CSVC(C=1000.0)), "rbf", data))
@@ -107,10 +110,10 @@ def test_merging_solves_for_distinct_points_only(everything_large):
     qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
     kinds = len(np.unique(np.column_stack([data.X, data.labels]), axis=0))
     assert kinds < 60
-    solution = Decomposition(growing=False, shrinking=False, tol=1e-6).solve(qp)
+    solution = Decomposition(growing=False, shrinking=False).solve(qp, Goal(violation=1e-6))
     assert set(solution.history.column("active")) == {kinds}
     assert (solution.beta >= qp.lower).all() and (solution.beta <= qp.upper).all()
-    apart = Decomposition(growing=False, shrinking=False, merging=False, tol=1e-6).solve(qp)
+    apart = Decomposition(growing=False, shrinking=False, merging=False).solve(qp, Goal(violation=1e-6))
     assert set(apart.history.column("active")) == {90}
     assert solution.certificate.dual == pytest.approx(apart.certificate.dual, rel=1e-7)
 
@@ -178,15 +181,15 @@ def formulation_on(qp: QP, K: np.ndarray) -> QP:
 def test_last_step_may_be_left_out(kind, newton):
     variant = Variant("nu_svr", NuSVR(nu=0.4, C=1.5))
     plain, best = known(variant, "laplacian", kind)
-    check_optimum(Decomposition(tol=1e-6, newton=newton).solve(plain), plain, best)
+    check_optimum(Decomposition(newton=newton).solve(plain, Goal(violation=1e-6)), plain, best)
 
 
 def test_last_step_gains_digits():
     """Where the active set is known, one linear system solves the problem to rounding."""
     data = make_data("plain", 120)
     qp = CSVC(C=10.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
-    with_step = Decomposition(tol=1e-3, newton=True).solve(qp)
-    without = Decomposition(tol=1e-3, newton=False).solve(qp)
+    with_step = Decomposition(newton=True).solve(qp, Goal(violation=1e-3))
+    without = Decomposition(newton=False).solve(qp, Goal(violation=1e-3))
     assert with_step.certificate.gap < 1e-9 * with_step.certificate.dual
     assert with_step.certificate.gap < 1e-3 * without.certificate.gap
 
@@ -205,7 +208,7 @@ def test_random_boxes_in_growing_samples(everything_large):
         inside = np.clip(rng.normal(size=n), low, high)
         K = naive_kernel("rbf", X, gamma=0.5) + 0.1 * np.eye(n)
         qp = QP(PrecomputedGram(K), rng.normal(size=n), low, high, np.ones((1, n)), [inside.sum()])
-        check_optimum(Decomposition(tol=1e-6, seed=trial).solve(qp), qp, verdict_on(qp))
+        check_optimum(Decomposition(seed=trial).solve(qp, Goal(violation=1e-6)), qp, verdict_on(qp))
 
 
 class TestGroups:

@@ -6,7 +6,18 @@ Coefficients need not be unique, so that objective, feasibility and certificate 
 import numpy as np
 import pytest
 
-from cases import DATA, DEFINITE, VARIANTS, fast_problem, known, make_data, primal_problem, takes, verdict_on
+from cases import (
+    DATA,
+    DEFINITE,
+    VARIANTS,
+    fast_problem,
+    known,
+    make_data,
+    primal_problem,
+    skip_unless_takes,
+    takes,
+    verdict_on,
+)
 from maxmargin.problem import ERM, QP
 from maxmargin.solution import Status
 from maxmargin.solvers import SOLVERS, solve
@@ -51,8 +62,7 @@ def check_solution(solution, qp, plain, best, tol):
 def test_optimum(solver, variant, kernel, kind):
     plain, best = known(variant, kernel, kind)
     qp = fast_problem(variant, kernel, make_data(kind))
-    if not takes(solver, qp):
-        return
+    skip_unless_takes(solver, qp)
     fine = solve(qp, solver, tol=1e-6)
     above = check_solution(fine, qp, plain, best, 1e-6)
     assert above <= 1e-6 * max(1.0, abs(best.objective))
@@ -69,8 +79,7 @@ def test_optimum(solver, variant, kernel, kind):
 def test_optimum_of_primal_solvers(solver, variant, kernel, kind):
     plain, best = known(variant, kernel, kind)
     erm = primal_problem(variant, kernel, make_data(kind))
-    if not takes(solver, erm):
-        return
+    skip_unless_takes(solver, erm)
     scale = max(1.0, abs(best.objective))
     for tol in (1e-3, 1e-8):
         solution = solve(erm, solver, tol=tol)
@@ -91,8 +100,7 @@ def test_optimum_of_primal_solvers(solver, variant, kernel, kind):
 def test_result_does_not_depend_on_the_form_of_the_matrix(solver, variant):
     """A kernel in float32 rows, a matrix in float64 and a plain array have the same optimum."""
     plain, best = known(variant, "rbf", "plain")
-    if not takes(solver, plain):
-        return
+    skip_unless_takes(solver, plain)
     dense = QP(plain.H.dense(), plain.p, plain.lower, plain.upper, plain.A, plain.b, plain.eps)
     for qp in (plain, dense):
         solution = solve(qp, solver, tol=1e-6)
@@ -136,8 +144,7 @@ def test_random_boxes_kinks_and_signs(solver):
 def test_groups_of_variables_with_other_levels(solver, variant):
     """The multipliers that come back are multipliers: with them the gradient has the right signs everywhere."""
     plain, _ = known(variant, "rbf", "weighted")
-    if not takes(solver, plain):
-        return
+    skip_unless_takes(solver, plain)
     solution = solve(plain, solver, tol=1e-8)
     beta = solution.beta
     s = plain.gradient(beta, solution.multipliers)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from cases import verdict_on
 from maxmargin.formulations import CSVC, EpsilonSVR, SemiParametric
+from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
@@ -50,7 +51,7 @@ def problem(machine, n=70, d=8, sparse=False, seed=0):
 def test_every_form_of_the_equations(name, system, n):
     qp = problem(MACHINES[name], n=n, sparse=system == "quasi")
     best = verdict_on(qp)
-    solution = InteriorPoint(tol=1e-8, system=system).solve(qp)
+    solution = InteriorPoint(system=system).solve(qp, Goal(gap=1e-8))
     assert solution.status is Status.CONVERGED
     assert solution.certificate.relative_gap <= 1e-8 or solution.certificate.gap < 1e-12
     assert solution.certificate.infeasibility < 1e-10
@@ -64,7 +65,7 @@ def test_the_data_of_pdco(separable, C, penalised):
     X, y = ones_and_zeros(400, 30, separable)
     gram = Shifted(Factored(X), 1.0) if penalised else Factored(X)
     qp = CSVC(C=C, fit_intercept=not penalised).qp(gram, y, np.ones(len(y)))
-    solution = InteriorPoint(tol=1e-9).solve(qp)
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-9))
     assert solution.certificate.relative_gap <= 1e-9
     assert -solution.certificate.dual == pytest.approx(verdict_on(qp).objective, rel=1e-7)
 
@@ -84,7 +85,7 @@ def test_several_equality_constraints():
     phi = np.array([t, t**2, np.sin(3 * t)])
     f = X @ rng.normal(size=5) + 2 * t + 0.3 * rng.normal(size=200)
     qp = SemiParametric(EpsilonSVR(C=1.0, epsilon=0.1), phi).qp(Factored(X), f, np.ones(200))
-    solution, best = InteriorPoint(tol=1e-9).solve(qp), verdict_on(qp)
+    solution, best = InteriorPoint().solve(qp, Goal(gap=1e-9)), verdict_on(qp)
     assert len(qp.A) == 4
     assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-7)
     np.testing.assert_allclose(solution.multipliers, best.multipliers, atol=1e-4)
@@ -92,16 +93,16 @@ def test_several_equality_constraints():
 
 def test_a_start_at_the_answer_is_the_answer():
     qp = problem(MACHINES["hinge"], n=300)
-    first = InteriorPoint(tol=1e-8).solve(qp)
-    again = InteriorPoint(tol=1e-8).solve(qp, first.beta)
+    first = InteriorPoint().solve(qp, Goal(gap=1e-8))
+    again = InteriorPoint().solve(qp, Goal(gap=1e-8), first.beta)
     assert again.status is Status.CONVERGED and again.n_iter <= 1
     assert again.certificate.dual == pytest.approx(first.certificate.dual, rel=1e-9)
 
 
 def test_exact_points_have_bounds_and_zeros():
     qp = problem(MACHINES["hinge"], n=500)
-    exact = InteriorPoint(tol=1e-4).solve(qp)
-    loose = InteriorPoint(tol=1e-4, exact=False).solve(qp)
+    exact = InteriorPoint().solve(qp, Goal(gap=1e-4, violation=1e-4))
+    loose = InteriorPoint().solve(qp, Goal(gap=1e-4, exact=False))
     for solution in (exact, loose):
         assert solution.status is Status.CONVERGED and solution.certificate.relative_gap <= 1e-4
     assert exact.certificate.violation <= 1e-4
@@ -111,7 +112,7 @@ def test_exact_points_have_bounds_and_zeros():
 
 def test_too_few_iterations_leave_a_feasible_point():
     qp = problem(MACHINES["svr"], n=300)
-    solution = InteriorPoint(tol=1e-12, max_iter=2).solve(qp, None, Monitor())
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-12, max_iter=2), None, Monitor())
     assert solution.status is Status.MAX_ITERATIONS
     assert solution.certificate.infeasibility < 1e-10 and np.isfinite(solution.certificate.gap)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from maxmargin.goal import Goal
 from maxmargin.problem import QP
 from maxmargin.solvers import InteriorPoint
 from maxmargin.solvers.pivoting import pivot
@@ -21,7 +22,7 @@ def problem(n, k, seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_solution_is_exact(k, seed):
     K, q, lower, upper, E, e = problem(40, k, seed)
-    referee = InteriorPoint(tol=1e-12).solve(QP(K, q, lower, upper, E, e)).beta
+    referee = InteriorPoint().solve(QP(K, q, lower, upper, E, e), Goal(gap=1e-12)).beta
     near = np.where(np.abs(referee - lower) < 0.1, lower, np.where(np.abs(referee - upper) < 0.1, upper, referee))
     x, r = pivot(K, q, lower, upper, E, e, near)
     np.testing.assert_allclose(x, referee, atol=1e-8)

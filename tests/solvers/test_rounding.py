@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.rows import Rows
@@ -37,7 +38,7 @@ def value(qp, x):
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_few_digits(name):
     qp = problem(MACHINES[name])
-    best = InteriorPoint(tol=1e-10, screening=False).solve(qp).certificate.primal
+    best = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-10)).certificate.primal
     near = approach(qp, as_gram(qp.H).factor(), 0.0, Monitor())
     assert best * (1 - 1e-9) <= value(qp, near.x) <= best * (1 + 1e-3)
     assert near.steps <= 40
@@ -46,7 +47,7 @@ def test_a_few_digits(name):
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
 def test_losses_without_corners_are_minimised_exactly(loss):
     qp = problem(CSVC(C=0.5, loss=loss))
-    best = InteriorPoint(tol=1e-11, screening=False).solve(qp).certificate.primal
+    best = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-11)).certificate.primal
     near = approach(qp, as_gram(qp.H).factor(), 1e-10, Monitor())
     assert near.gap <= 1e-10
     beta = near.beta

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.goal import Goal
 from maxmargin.gram import Factored
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
@@ -33,9 +34,9 @@ def watch(monkeypatch) -> list:
     sizes = []
     solve = InteriorPoint.solve
 
-    def watched(self, qp, start=None, monitor=None):
+    def watched(self, qp, goal, start=None, monitor=None):
         sizes.append(qp.n)
-        return solve(self, qp, start, monitor)
+        return solve(self, qp, goal, start, monitor)
 
     monkeypatch.setattr(InteriorPoint, "solve", watched)
     return sizes
@@ -45,14 +46,14 @@ def watch(monkeypatch) -> list:
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_answer_is_that_of_the_whole(name, start, monkeypatch):
     qp = problem(MACHINES[name])
-    whole = InteriorPoint(tol=1e-9, screening=False).solve(qp)
+    whole = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-9))
     begin = {
         "cold": lambda: None,
         "sweeps": lambda: solve(qp, "sor", tol=1e-3).beta,
         "far": lambda: np.where(np.arange(qp.n) % 2 == 0, np.minimum(qp.upper, 3.0), 0.0),
     }[start]()
     sizes = watch(monkeypatch)
-    solution = InteriorPoint(tol=1e-9).solve(qp, begin)
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-9), begin)
     assert solution.status is Status.CONVERGED
     assert solution.certificate.relative_gap <= 1e-9
     assert solution.certificate.infeasibility < 1e-9
@@ -64,10 +65,10 @@ def test_the_answer_is_that_of_the_whole(name, start, monkeypatch):
 def test_rows_that_were_decided_wrongly_come_back(monkeypatch):
     # Too few rows near their corner are let in, so that many of the others are sent to the wrong bound.
     qp = problem(MACHINES["hinge"])
-    whole = InteriorPoint(tol=1e-9, screening=False).solve(qp)
+    whole = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-9))
     monkeypatch.setattr(screening, "REACH", 0.0)
     sizes = watch(monkeypatch)
-    solution = InteriorPoint(tol=1e-9).solve(qp)
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-9))
     assert len(sizes) > 2 and max(sizes[1:]) < qp.n
     assert (np.diff(sizes[1:]) > 0).all()
     assert solution.certificate.relative_gap <= 1e-9
@@ -80,7 +81,7 @@ def test_separable_data_of_a_large_cost():
     X = rng.uniform(-1.0, 1.0, size=(2500, 20))
     y = np.sign(X @ rng.normal(size=20))
     qp = CSVC(C=1e4).qp(Factored(X), y, np.ones(2500))
-    screened, whole = (InteriorPoint(tol=1e-8, screening=yes).solve(qp) for yes in (True, False))
+    screened, whole = (InteriorPoint(screening=yes).solve(qp, Goal(gap=1e-8)) for yes in (True, False))
     assert screened.status is Status.CONVERGED and screened.certificate.relative_gap <= 1e-8
     assert screened.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-6)
 
@@ -89,8 +90,8 @@ def test_a_stop_in_the_middle_leaves_a_feasible_point():
     qp = problem(MACHINES["hinge"])
     for steps in (1, 8, 15):
         left = iter(range(steps))
-        solution = InteriorPoint(tol=1e-9).solve(
-            qp, None, Monitor(callback=lambda row, left=left: next(left, None) is None)
+        solution = InteriorPoint().solve(
+            qp, Goal(gap=1e-9), None, Monitor(callback=lambda row, left=left: next(left, None) is None)
         )
         assert solution.status is Status.CALLBACK
         assert solution.certificate.infeasibility < 1e-9

@@ -9,36 +9,45 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import threads as th
 from ..formulations import Decision, Formulation, SemiParametric
+from ..goal import Goal
 from ..gram import Gram
 from ..monitor import Monitor
-from ..problem import ERM, QP
+from ..problem import QP
 from ..solution import Certificate, Solution, Status
-from ..solvers import SOLVERS
-from . import choice
+from ..solvers import Auto, judged
 from .parametric import Parametric
 
-__all__ = ["Machine", "Problem", "Solved", "stacklevel"]
+__all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "stacklevel"]
 
-
-BETTER = 1e-3  # of a tolerance that was met and did not do
+LOOSE = 0.03  # relative gap that deserves a word although tol is met
+USELESS = 0.5  # relative gap of a model that nobody should use
 
 
 def stacklevel() -> int:
     """How many calls are between a warning and the user's code."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("maxmargin."):
+    ours = ("maxmargin.", "contextlib")  # of which methods are decorated
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """An attribute that is sparse where the data were, as an array."""
+    return matrix.toarray() if sp.issparse(matrix) else np.atleast_2d(matrix)
 
 
 @dataclass(frozen=True)
@@ -54,131 +63,136 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solved:
-    """A problem with its solution and the decision function on its rows."""
+    """A problem with what was asked, its solution and the decision function on its rows."""
 
     problem: Problem
+    qp: QP
+    goal: Goal
     solution: Solution
     decision: Decision
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """All problems of a fit, and the monitor that watched them."""
+
+    solved: list[Solved]
+    monitor: Monitor
+    started: float
+
+
 class Machine(BaseEstimator):
-    """Common part of all estimators; subclasses say which formulation they solve."""
+    """Common part of all estimators; subclasses say which formulation they solve.
+
+    A fit is solved, published and certified, in this order: the certificate is that of the attributes as ``predict``
+    will use them, whatever a solver has said before.
+    """
 
     _optional: tuple[str, ...] = ()  # parameters that may be None
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    _exact = True  # whether every coefficient matters, or only what they add up to
-
-    def _options(self, qp: QP, name: str) -> dict:
-        """What the parameters say, in the words of solvers."""
+    def _goal(self, problem: Problem) -> Goal:
+        """What the parameters ask of a solution."""
         raise NotImplementedError
 
-    def _candidates(self, qp: QP) -> tuple[str, ...]:
-        """Solvers by name, each for the case that those before do not get there."""
-        names = choice.auto(qp, self._exact) if self.solver == "auto" else (self.solver,)
-        return tuple(name for name in names if name in SOLVERS)
+    def _solver(self) -> Auto:
+        """The solver that the parameters name."""
+        raise NotImplementedError
 
-    def _solve(self, qp: QP, erm: Callable[[], ERM], start: np.ndarray | None, monitor: Monitor) -> Solution:
-        """One problem, solved with the solver that the parameters name."""
-        if not isinstance(self.solver, str):
-            self.solver_ = type(self.solver).__name__
-            return self._run_solver(self.solver, qp, erm, start, monitor)
-        best, steps = None, 0
-        names = self._candidates(qp)
-        for number, name in enumerate(names):
-            last = number == len(names) - 1
-            options = self._options(qp, name) | ({} if last else choice.trial(name, qp))
-            if best is not None and best.status.converged:  # but not enough: the next one has to do better
-                options["tol"] *= BETTER
-            warm = start if best is None or choice.cold(name, qp) else best.beta
-            solution = self._reach(name, qp, erm, warm, monitor, options)
-            steps += solution.n_iter
-            if best is None or self._worth(solution) <= self._worth(best):
-                best, self.solver_ = solution, name
-            if self._enough(solution):
-                break
-        return replace(best, n_iter=steps)
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
+        """The decision function of a problem, and its weights if it has any, as the attributes say."""
+        raise NotImplementedError
 
-    def _enough(self, solution: Solution) -> bool:
-        """Whether there is nothing left to do, or no more to be done."""
-        return solution.status not in (Status.MAX_ITERATIONS, Status.STALLED)
-
-    def _worth(self, solution: Solution) -> tuple:
-        """Less is better."""
-        return not solution.status.converged, solution.certificate.gap
-
-    def _reach(self, name: str, qp: QP, erm: Callable[[], ERM], start, monitor: Monitor, options: dict) -> Solution:
-        """A solution by one solver with these options."""
-        return self._run_solver(choice.make(name, options), qp, erm, start, monitor)
-
-    def _run_solver(self, solver, qp: QP, erm: Callable[[], ERM], start, monitor: Monitor) -> Solution:
-        if getattr(solver, "form", QP) is QP:
-            return solver.solve(qp, start, monitor)
-        problem = erm()
-        if problem is None:
-            raise ValueError(
-                f"solver={self.solver!r} was asked for; found that {type(self).__name__} has no primal form, which it "
-                "works on; use a solver of the dual, such as 'decomposition', 'mpd' or 'interior-point'"
-            )
-        return solver.solve(problem, start, monitor)
-
-    def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> list[Solved]:
+    def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> Outcome:
         """Solve the problems of a fit, side by side where there are several."""
         started = time.perf_counter()
         workers = min(th.count(self.n_jobs), len(problems))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
+        solver = self._solver()
 
         def solve(number: int, gram: Gram, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
-            data = (gram if whole else gram.take(problem.rows), problem.y, problem.weight)
-            qp = problem.formulation.qp(*data)
+            qp = problem.formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
             known = starts is not None and number < len(starts) and len(starts[number]) == qp.n
-            start = starts[number] if known else None
-            erm = getattr(problem.formulation, "erm", None)
-            solution = self._solve(qp, lambda: None if erm is None else erm(*data), start, monitor)
+            goal = self._goal(problem)
+            solution = solver.solve(qp, goal, starts[number] if known else None, monitor)
             self._look_at(qp, solution)
-            return Solved(problem, solution, problem.formulation.decision(qp, solution))
+            return Solved(problem, qp, goal, solution, problem.formulation.decision(qp, solution))
 
         # Threads are ours: BLAS threads take longer to meet than most of the products here take.
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs)
             if workers == 1:
-                solved = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
-            else:
-                with ThreadPoolExecutor(workers) as pool:
-                    tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
-                    solved = [task.result() for task in tasks]
-        self._conclude(solved, time.perf_counter() - started)
-        return solved
+                return Outcome(
+                    [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)], monitor, started
+                )
+            with ThreadPoolExecutor(workers) as pool:
+                tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
+                try:
+                    for task in as_completed(tasks):
+                        task.result()
+                except BaseException:  # nobody waits for the others: they are told to stop, or never begin
+                    monitor.stopped = Status.INTERRUPTED
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    raise
+        return Outcome([task.result() for task in tasks], monitor, started)
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """Nothing to say of a solution, unless a machine has something."""
 
-    def _conclude(self, solved: list[Solved], seconds: float) -> None:
-        """The attributes that tell how the fit went, and a warning if it did not converge."""
-        solutions = [s.solution for s in solved]
-        self.certificates_ = [s.certificate for s in solutions]
-        self.certificate_: Certificate = max(self.certificates_, key=lambda c: c.relative_gap)
-        unfinished = [s.status for s in solutions if not s.status.converged]
-        self.status_ = unfinished[0] if unfinished else Status.CONVERGED
+    # -- certifying what was published --------------------------------------------------------------------
+
+    @th.blas_limit(1)
+    def _certify(self, outcome: Outcome) -> None:
+        """Prove how good the published attributes are, and say so; the last step of every fit."""
+        judgements = []
+        for number, solved in enumerate(outcome.solved):
+            published, w = self._published(number, solved)
+            beta, eta = solved.problem.formulation.point(solved.qp, published)
+            judgements.append(judged(solved.qp, solved.goal, replace(solved.solution, beta=beta, multipliers=eta, w=w)))
+        self.certificates_ = [found.certificate for found in judgements]
+        unfinished = [found for found in judgements if not found.status.converged]
+        worst = max(unfinished or judgements, key=lambda found: found.certificate.relative_gap)
+        self.certificate_: Certificate = worst.certificate
+        self.status_ = worst.status
         self.fit_status_ = int(bool(unfinished))
-        self.fit_time_ = seconds
-        histories = [s.history for s in solutions]
+        self.solvers_ = [found.solver for found in judgements]
+        self.solver_ = Counter(self.solvers_).most_common(1)[0][0]
+        histories = [found.history for found in judgements]
         self.history_ = histories[0] if len(histories) == 1 else histories
         if self.warm_start:
-            self._starts_ = [s.solution.beta for s in solved]
-        if unfinished:
-            worst = self.certificate_
-            warnings.warn(
-                f"{type(self).__name__} stopped early: {self.status_.value}. Gap {worst.gap:.3g} "
-                f"({worst.relative_gap:.2g} of the objective), violation {worst.violation:.3g}, tol {self.tol:g}. "
-                "The model can be used as it is.",
-                ConvergenceWarning,
-                stacklevel=stacklevel(),
-            )
+            self._starts_ = [s.solution.beta for s in outcome.solved]
+        self.fit_time_ = time.perf_counter() - outcome.started
+        self._speak(outcome.solved[0].goal)
+        outcome.monitor.raise_interrupt()
+
+    def _speak(self, goal: Goal) -> None:
+        """A warning if the model is not what was asked for, or if what was asked for proves little."""
+        found, name = self.certificate_, type(self).__name__
+        gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
+        if self.status_.converged:
+            if found.relative_gap > LOOSE and goal.gap == np.inf:
+                warnings.warn(
+                    f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
+                    f"may be {gap} above the best one; lower tol, or scale the features",
+                    ConvergenceWarning,
+                    stacklevel=stacklevel(),
+                )
+            return
+        advice = (
+            "The model is far from the best one; do not rely on it."
+            if not found.relative_gap < USELESS
+            else "The model can be used as it is."
+        )
+        warnings.warn(
+            f"{name} stopped early: {self.status_.value}. The gap is {gap} of the objective, the violation "
+            f"{found.violation:.3g}, tol {self.tol:g}. {advice}",
+            ConvergenceWarning,
+            stacklevel=stacklevel(),
+        )
 
     # -- parametric functions ---------------------------------------------------------------------------
 
@@ -205,6 +219,7 @@ class Machine(BaseEstimator):
         """φ at the samples (n, k)."""
         return self._parametric(X)
 
+    @th.blas_limit(1)
     def _functions_at(self, X) -> np.ndarray | float:
         """Σ_j parametric_coef_j φ_j(x) for each sample and problem, or 0 without functions."""
         if self._parametric is None:

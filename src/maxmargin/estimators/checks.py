@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -12,10 +13,22 @@ from ..gram import KERNELS
 from ..solvers import SOLVERS
 from .parametric import Parametric
 
-__all__ = ["check_choice", "check_kernel", "check_labels", "check_shared", "checked_weight", "is_number", "need"]
+__all__ = [
+    "check_choice",
+    "check_kernel",
+    "check_labels",
+    "check_shared",
+    "check_sparse",
+    "check_symmetric",
+    "checked_weight",
+    "is_number",
+    "need",
+]
 
 SWITCHES = ("shrinking", "fit_intercept", "break_ties", "warm_start")
 POSITIVE = ("C", "huber_delta", "tol")
+ASYMMETRY = 1e-5  # of the largest entry of a kernel matrix is put down to rounding in float32 sums
+SYMMETRY_TILE = 256  # rows and columns: two tiles and their difference stay in the second cache
 
 
 def need(machine, name: str, ok: bool, do: str) -> None:
@@ -94,6 +107,73 @@ def check_labels(y: np.ndarray) -> None:
     whole = y.dtype.kind in "biuUS" or (y.dtype.kind == "f" and bool((y == np.rint(y)).all()))
     if y.ndim != 1 or not whole:
         check_classification_targets(y)
+
+
+def check_sparse(X) -> None:
+    """An error unless the arrays of a sparse matrix fit together; anything else passes.
+
+    Compiled code, ours and SciPy's, trusts them: an index out of range ends the process or reads what is not there.
+    One pass over the indices before anybody else looks at them costs little.
+    """
+    if not sp.issparse(X) or X.ndim != 2 or X.format not in ("csr", "csc", "bsr", "coo"):
+        return
+    found = _ill_coordinates(X) if X.format == "coo" else _ill_compressed(X)
+    if found is not None:
+        raise ValueError(
+            f"a sparse matrix ({X.format}) of shape {X.shape} was asked for; found {found}; mend these arrays, or make "
+            "the matrix anew from its entries: scipy.sparse.csr_array((data, (rows, columns)), shape)"
+        )
+
+
+def _ill_coordinates(X) -> str | None:
+    if not len(X.row) == len(X.col) == len(X.data):
+        return f"{len(X.row)} numbers of rows and {len(X.col)} of columns for {len(X.data)} values"
+    for name, index, count in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
+        if not _inside(index, count):
+            return f"{name} from {index.min()} to {index.max()} where 0 to {count - 1} exist"
+    return None
+
+
+def _ill_compressed(X) -> str | None:
+    height, width = (size // step for size, step in zip(X.shape, getattr(X, "blocksize", (1, 1)), strict=True))
+    if X.format == "csc":
+        height, width = width, height
+    indptr, indices = X.indptr, X.indices
+    if len(indptr) != height + 1:
+        return f"indptr of length {len(indptr)} where {height + 1} are needed"
+    if len(indices) != len(X.data):
+        return f"{len(indices)} indices for {len(X.data)} values"
+    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        return "an indptr that does not ascend from 0"
+    if indptr[-1] > len(indices):
+        return f"indptr up to {indptr[-1]} and {len(indices)} indices"
+    index = indices[: indptr[-1]]  # SciPy allows for more than are in use
+    if not _inside(index, width):
+        return f"indices from {index.min()} to {index.max()} where 0 to {width - 1} exist"
+    return None
+
+
+def _inside(index: np.ndarray, count: int) -> bool:
+    """Whether all numbers are in 0 … count − 1."""
+    return len(index) == 0 or (index.min() >= 0 and index.max() < count)
+
+
+def check_symmetric(K: np.ndarray) -> None:
+    """An error unless a square matrix is symmetric up to rounding, looked at in tiles: no copy of it is made."""
+    worst = scale = 0.0
+    with np.errstate(over="ignore"):  # a difference that overflows is large enough
+        for a in range(0, len(K), SYMMETRY_TILE):
+            for b in range(a, len(K), SYMMETRY_TILE):
+                upper = K[a : a + SYMMETRY_TILE, b : b + SYMMETRY_TILE]
+                lower = K[b : b + SYMMETRY_TILE, a : a + SYMMETRY_TILE].T
+                difference = upper - lower
+                worst = max(worst, float(difference.max()), -float(difference.min()))
+                scale = max(scale, float(upper.max()), -float(upper.min()))
+    if worst > ASYMMETRY * scale:
+        raise ValueError(
+            "a precomputed kernel was asked for; found a matrix that is not symmetric: entries that should be equal "
+            f"differ by {worst:.3g}, the largest is {scale:.3g}; pass (K + K.T) / 2 if that is what you mean"
+        )
 
 
 def checked_weight(sample_weight, X) -> np.ndarray:

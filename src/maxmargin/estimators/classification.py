@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from ..formulations import CSVC, Formulation
+from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
-from .base import Problem, stacklevel
+from ..rows import Rows
+from .base import Problem, Solved, dense, stacklevel
 from .checks import check_labels
 from .kernel import KernelMachine
 from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
@@ -59,7 +60,7 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         k = len(self.classes_)
         weight = weight[present]
         there = X[present] if len(present) < X.shape[0] else X
-        self._prepare_kernel(there, weight)
+        self._prepare_kernel(there, weight, k * (k - 1) // 2)
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
         pairs = pair_problems(labels, k)
@@ -70,32 +71,46 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             problems.append(Problem(formulation, present[rows], target, box[rows], name))
         self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
         largest = max(len(p.rows) for p in problems)
-        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
+        outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
+        solved = outcome.solved
 
-        self._check_found(solved)
-        coefs = []
-        for (i, j, rows, _), s in zip(pairs, solved, strict=True):
-            full = np.zeros(len(labels))
-            full[rows] = s.decision.coef
-            coefs.append((i, j, full))
+        coefs = [(i, j, rows, s.decision.coef) for (i, j, rows, _), s in zip(pairs, solved, strict=True)]
         support, self.n_support_, dual = pair_layout(labels, k, coefs)
         self._keep_support(X, present[support])
         self._dual = dual
         self.dual_coef_ = sp.csr_matrix(dual) if self._sparse else dual
-        self.intercept_ = np.array([s.decision.intercept for s in solved])
+        self._keep_weights(X, outcome)
         self.n_iter_ = np.array([s.solution.n_iter for s in solved], np.int32)
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
+        self._publish(solved)
+        self._certify(outcome)
         return self
+
+    def _publish(self, solved: list[Solved]) -> None:
+        """Set the attributes that only this machine has."""
+
+    def _published(self, number, solved):
+        i, j = list(combinations(range(len(self.classes_)), 2))[number]
+        dual = dense(self.dual_coef_)
+        edges = np.concatenate([[0], np.cumsum(self.n_support_)])
+        coef = np.zeros(len(solved.problem.rows))
+        for own, row in ((i, j - 1), (j, i)):
+            at = slice(edges[own], edges[own + 1])
+            coef[np.searchsorted(solved.problem.rows, self.support_[at])] = dual[row, at]
+        parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_[number]
+        intercept, w = self._seen_from_centre(number, solved)
+        return Decision(coef, intercept, self._found_by(number), solved.decision.scale, parametric), w
+
+    def _found_by(self, number: int) -> float:
+        """What the machine of a pair finds besides, as published."""
+        return 0.0
 
     def _check_feasible(self, problems: list[Problem], lenient: bool) -> None:
         """Nothing to check for a machine that is always feasible."""
 
-    def _check_found(self, solved) -> None:
-        """Nothing to tell of a machine that always finds what it looks for."""
-
     def _feature_weights(self):
-        if len(self.classes_) == 2:
+        if len(self.classes_) == 2 or self._W is not None:
             return super()._feature_weights()
         vectors = self.support_vectors_
         edges = np.concatenate([[0], np.cumsum(self.n_support_)])
@@ -108,6 +123,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _pair_decisions(self, X) -> np.ndarray:
         X = self._check_predict_input(X)
+        if self._W is not None:
+            return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
         if len(self.classes_) == 2:
             return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X)
         decisions = pair_decisions(
@@ -252,6 +269,11 @@ class NuSVC(_KernelClassifier):
         pairs, it is lowered to the largest feasible one for the pairs that need it, with a warning that names them.
 
     All other parameters, attributes and methods are those of :class:`SVC`, without ``C`` and ``loss``.
+
+    Attributes
+    ----------
+    margin_ : ndarray of shape (n_pairs,)
+        The margin ρ that each pair was found to have, by which its function was divided.
     """
 
     def __init__(
@@ -319,11 +341,15 @@ class NuSVC(_KernelClassifier):
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=stacklevel())
 
-    def _check_found(self, solved):
-        if any(s.decision.found <= NO_MARGIN for s in solved):
+    def _publish(self, solved):
+        self.margin_ = np.array([s.decision.found for s in solved])
+        if (self.margin_ <= NO_MARGIN).any():
             warnings.warn(
                 f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "
                 "raise nu",
                 UserWarning,
                 stacklevel=stacklevel(),
             )
+
+    def _found_by(self, number):
+        return float(self.margin_[number])

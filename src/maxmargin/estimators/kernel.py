@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,23 +10,26 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import threads as th
+from ..formulations import Decision
+from ..goal import Goal
 from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
-from ..gram.points import make_points, weigh
+from ..gram.distance import weigh
+from ..gram.points import check_width, make_points
 from ..problem import QP
-from ..solution import Solution, Status
-from . import choice
-from .base import Machine, Problem, stacklevel
-from .checks import check_kernel, check_shared, checked_weight
+from ..rows import Rows
+from ..rows.centre import centred, far_centre, variance
+from ..solution import Solution
+from ..solvers import SOLVERS, Auto, knows_features, low_rank_or_not
+from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
+from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
 
 __all__ = ["KernelMachine", "SingleMachine"]
 
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
-GAP = 1e-3  # of tol is the relative gap for a solver that stops on gaps: LIBSVM at tol leaves more (measured)
+MOST_WEIGHTS = 1 << 23  # weights of features of all problems that are kept, 64 MB
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
-FEATURES = ("sor", "newton", "interior-point")  # solvers that see features
-NEWTON_ROUNDS, NEWTON_TIGHTEN = 4, 1e-3  # until coefficients are as good as the weights that were found
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -40,6 +42,9 @@ class KernelMachine(Machine):
         """X, y and weights checked as scikit-learn does, without a copy of X where its type allows."""
         check_kernel(self)
         check_shared(self)
+        check_sparse(X)
+        if sp.issparse(X) and not callable(self.kernel):
+            check_width(X.shape[1])
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
             options["dtype"] = "numeric"
@@ -61,6 +66,7 @@ class KernelMachine(Machine):
                 "pass K(X_train, X_train)"
             )
 
+    @th.blas_limit(1)
     def _resolve_gamma(self, X, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):
@@ -68,96 +74,37 @@ class KernelMachine(Machine):
         d = X.shape[1]
         if self.gamma == "auto":
             return 1.0 / d
-        total = weight.sum()
-        if sp.issparse(X):
-            mean = float((weight @ X).sum()) / (total * d)
-            second = float((weight @ X.multiply(X)).sum()) / (total * d)
-        else:
-            row_sums, row_squares = np.empty(len(X)), np.empty(len(X))
-            step = max(1, (1 << 22) // max(1, d))
-            shift = float(
-                X[np.flatnonzero(weight)[0]].mean()
-            )  # near the mean, so that the difference below is exact enough
-            for a in range(0, len(X), step):
-                block = np.asarray(X[a : a + step], np.float64) - shift
-                row_sums[a : a + step] = block.sum(axis=1)
-                row_squares[a : a + step] = np.einsum("ij,ij->i", block, block)
-            mean = float(weight @ row_sums) / (total * d)
-            second = float(weight @ row_squares) / (total * d)
-        variance = second - mean * mean
-        return 1.0 / (d * variance) if variance > 0 else 1.0
+        spread = variance(X, weight)
+        return 1.0 / (d * spread) if spread > 0 else 1.0
 
     def _make_gram(self, X, n_jobs: int | None, largest: int) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
-            scale = float(np.abs(X).max())
-            if not np.allclose(X, X.T, rtol=0.0, atol=1e-5 * scale):
-                raise ValueError(
-                    "a precomputed kernel was asked for; found a matrix that is not symmetric; "
-                    "pass (K + K.T) / 2 if that is what you mean"
-                )
+            check_symmetric(X)
             return PrecomputedGram(X)
         if callable(self.kernel):
             return CallableGram(self.kernel, X)
         if self._kernel_.name == "linear" and self._sees_features(largest):
-            return Factored(X, n_jobs)
-        gram = KernelGram(self._kernel_, X, n_jobs)
+            return Factored(centred(Rows.of(X, n_jobs), self._centre))
+        gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
         definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
         if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
-            return choice.low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
+            return low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
         return gram
 
     def _sees_features(self, largest: int) -> bool:
         """Whether the solver is one that works on features, which a linear kernel has."""
-        by_name = isinstance(self.solver, str)
-        return by_name and (self.solver in FEATURES or (self.solver == "auto" and largest >= LINEAR_FROM))
+        if not isinstance(self.solver, str):
+            return False
+        return largest >= LINEAR_FROM if self.solver == "auto" else getattr(SOLVERS[self.solver], "features", False)
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _options(self, qp: QP, name: str) -> dict:
-        return {
-            "tol": self.tol if choice.stops_on_violation(name, qp) else GAP * self.tol,
-            "max_iter": self.max_iter,
-            "shrinking": self.shrinking,
-            "cache_size": self.cache_size,
-        }
+    def _goal(self, problem):
+        return Goal(violation=self.tol * problem.formulation.unit(problem.weight), max_iter=self.max_iter)
 
-    def _solve(self, qp, erm, start, monitor):
-        """As every machine; where a factor stands for the kernel and that is not enough, the kernel itself."""
-        solution = super()._solve(qp, erm, start, monitor)
-        kernel = choice.stands_for(qp.H)
-        if kernel is qp.H or self._enough(solution):
-            return solution
-        # A small gap may leave violations. Single steps mend them, and products with a factor cost next to nothing.
-        mended = self._reach("mpd", qp, erm, solution.beta, monitor, self._options(qp, "mpd"))
-        if self._enough(mended):
-            self.solver_ = "mpd"
-            return replace(mended, n_iter=solution.n_iter + mended.n_iter)
-        return super()._solve(replace(qp, H=kernel), erm, mended.beta, monitor)
-
-    def _reach(self, name, qp, erm, start, monitor, options):
-        """As every machine; of a solver that has found weights we keep the coefficients, to the same gap."""
-        for _ in range(NEWTON_ROUNDS):
-            solution = super()._reach(name, qp, erm, start, monitor, options)
-            if solution.w is None:
-                break
-            proof = qp.certificate(solution.beta, solution.multipliers)
-            solution = replace(solution, certificate=proof, w=None)
-            if not solution.status.converged or proof.relative_gap <= GAP * self.tol:
-                break
-            options, start = options | {"tol": NEWTON_TIGHTEN * options["tol"]}, solution.beta
-        stuck = solution.status in (Status.MAX_ITERATIONS, Status.STALLED)
-        if stuck and solution.certificate.violation <= self.tol and not choice.stops_on_violation(name, qp):
-            solution = replace(solution, status=Status.CONVERGED)  # not to the gap that it was asked for, but to tol
-        return solution
-
-    def _enough(self, solution):
-        """A gap may be small while few violations are not; then another solver gets a try."""
-        stopped = not solution.status.converged and super()._enough(solution)
-        return stopped or solution.certificate.violation <= self.tol
-
-    def _worth(self, solution):
-        return solution.certificate.violation > self.tol, *super()._worth(solution)
+    def _solver(self):
+        return Auto(self.solver, options={"shrinking": self.shrinking, "cache_size": self.cache_size})
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
@@ -190,11 +137,13 @@ class KernelMachine(Machine):
 
     def _check_predict_input(self, X):
         check_is_fitted(self)
+        check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
             options["dtype"] = "numeric"
         return validate_data(self, X, reset=False, **options)
 
+    @th.blas_limit(1)
     def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
         support = self.support_[rows]
@@ -213,6 +162,7 @@ class KernelMachine(Machine):
         return weigh(self._kernel_, left.astype(np.float64), coef, right, th.count(self.n_jobs))
 
     @property
+    @th.blas_limit(1)
     def coef_(self):
         """Weights of the features, for a linear kernel."""
         if self.kernel != "linear":
@@ -226,9 +176,47 @@ class KernelMachine(Machine):
         return coef
 
     def _feature_weights(self):
+        if self._W is not None:
+            return sp.csr_matrix(self._W) if self._sparse else self._W.copy()
         return self.dual_coef_ @ self.support_vectors_
 
-    def _prepare_kernel(self, X, weight: np.ndarray) -> None:
+    # A linear kernel has features, and where its bias is free any origin for them. Weights that are added up from
+    # rows seen from near by are exact; sums of inner products of rows that are far away are not.
+
+    _moves = True  # whether the bias is free, if there is one
+    _W: np.ndarray | None = None  # weights of the features, a row for each problem, where predictions use them
+
+    def _keep_weights(self, X, outcome: Outcome) -> None:
+        """Set the intercepts, and for a linear kernel the weights that go with them."""
+        self.intercept_ = np.array([s.decision.intercept for s in outcome.solved])
+        self._W = None
+        if not self._weighs(X.shape[1], len(outcome.solved)):
+            return
+        self._W = np.vstack([self._weights_of(X, solved) for solved in outcome.solved])
+        self.intercept_ = self.intercept_ - self._W @ self._centre
+
+    def _weights_of(self, X, solved: Solved) -> np.ndarray:
+        if solved.solution.w is not None:
+            return solved.decision.scale * solved.solution.w
+        used = np.flatnonzero(solved.decision.coef)
+        near = centred(X[solved.problem.rows[used]], self._centre)
+        return Rows.of(near, 1).t_dot(solved.decision.coef[used]) if len(used) else np.zeros(X.shape[1])
+
+    def _weighs(self, d: int, problems: int) -> bool:
+        """Whether predictions go through the weights of the features."""
+        return self.kernel == "linear" and self._moves and d * problems <= MOST_WEIGHTS
+
+    def _seen_from_centre(self, number: int, solved: Solved) -> tuple[float, np.ndarray | None]:
+        """The published intercept for features seen from the centre, and the weights, if the problem knows features."""
+        b = float(self.intercept_[number])
+        if self._W is None:
+            return b, None
+        w = self._W[number]
+        return b + float(w @ self._centre), w / solved.decision.scale if knows_features(solved.qp.H) else None
+
+    def _prepare_kernel(self, X, weight: np.ndarray, problems: int = 1) -> None:
+        free = getattr(self, "fit_intercept", True) and self._weighs(X.shape[1], problems)
+        self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1])
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
         if named:
@@ -253,19 +241,37 @@ class SingleMachine(KernelMachine):
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
         problem = Problem(formulation, present, y[present], weight[present])
-        (solved,) = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
+        outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
+        (solved,) = outcome.solved
         used = np.flatnonzero(solved.decision.coef)
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
-        self.intercept_ = np.array([solved.decision.intercept])
+        self._keep_weights(X, outcome)
         self.n_support_ = np.array([len(used)], np.int32)
         self.n_iter_ = int(solved.solution.n_iter)
-        self._found = solved.decision.found
         if self._parametric is not None:
             self.parametric_coef_ = solved.decision.parametric
+        self._publish(solved.decision)
+        self._certify(outcome)
+
+    def _publish(self, decision: Decision) -> None:
+        """Set the attributes that only this machine has."""
+
+    @property
+    def _found(self) -> float:
+        """What the machine finds besides, as published."""
+        return 0.0
+
+    def _published(self, number: int, solved: Solved):
+        coef = np.zeros(len(solved.problem.rows))
+        coef[np.searchsorted(solved.problem.rows, self.support_)] = dense(self.dual_coef_)[0]
+        parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_
+        intercept, w = self._seen_from_centre(0, solved)
+        return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
     def _decide(self, X) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
         X = self._check_predict_input(X)
-        return (self._weigh(X, self._dual.T) + self._functions_at(X))[:, 0] + self.intercept_[0]
+        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
+        return (values + self._functions_at(X))[:, 0] + self.intercept_[0]

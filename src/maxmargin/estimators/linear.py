@@ -18,24 +18,21 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from ..formulations import CSVC, EpsilonSVR, SemiParametric
+from ..formulations import CSVC, Decision, EpsilonSVR, SemiParametric
+from ..goal import Goal
 from ..gram import Factored, Shifted
 from ..gram.points import on_disk
-from ..problem import QP
 from ..rows import Rows
-from ..solution import Certificate, Status
-from . import choice
-from .base import Machine, Problem, Solved
-from .checks import check_choice, check_labels, check_shared, checked_weight, is_number, need
+from ..rows.centre import centred, far_centre
+from ..solution import Certificate
+from ..solvers import Auto
+from .base import Machine, Outcome, Problem, dense
+from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
 from .multiclass import weighed_classes
 
 __all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
 
-TIGHTEN = 0.1  # a violation that left too large a gap is made this much smaller
-ROUNDS = 8  # of that
-SWEEPS_AN_ITERATION = 10  # of SOR, which soon leaves out most rows
 PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
-NO_GAP = 1e-14  # of the cost of f = 0: a gap that is rounding, however small the objective
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,6 @@ class LinearPath:
 
 class LinearMachine(Machine):
     """What LinearSVC and LinearSVR share."""
-
-    _exact = False
 
     # -- input ------------------------------------------------------------------------------------------
 
@@ -70,6 +65,8 @@ class LinearMachine(Machine):
         if isinstance(X, (str, os.PathLike)):
             X = np.load(X, mmap_mode="r")
         in_parts = isinstance(X, (list, tuple)) and len(X) > 0 and all(getattr(x, "ndim", 0) == 2 for x in X)
+        for part in X if in_parts else [X]:
+            check_sparse(part)
         if not in_parts:
             options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
             far = isinstance(X, np.ndarray) and on_disk(X)
@@ -107,38 +104,22 @@ class LinearMachine(Machine):
     def _free_intercept(self) -> bool:
         return bool(self.fit_intercept) and self.intercept_scaling is None
 
+    @property
+    def _penalised_intercept(self) -> bool:
+        return bool(self.fit_intercept) and self.intercept_scaling is not None
+
     def _gram(self, rows: Rows) -> Factored | Shifted:
         """X Xᵀ, plus a constant for an intercept with a penalty."""
         gram = Factored(rows)
-        penalised = self.fit_intercept and self.intercept_scaling is not None
-        return Shifted(gram, float(self.intercept_scaling) ** 2) if penalised else gram
+        return Shifted(gram, float(self.intercept_scaling) ** 2) if self._penalised_intercept else gram
 
-    def _options(self, qp, name):
-        """As every machine; where a solver's iterations look at less than all rows, more of them count as one."""
-        limit = self._rate(name, qp) * self.max_iter if self.max_iter > 0 else -1
+    def _goal(self, problem):
+        return Goal(gap=self.tol, max_iter=self.max_iter, exact=False)
+
+    def _solver(self):
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
-        return {"tol": self.tol, "max_iter": limit, "seed": seed, "exact": self._exact}
-
-    @staticmethod
-    def _rate(name: str, qp: QP) -> int:
-        if choice.stops_on_violation(name, qp):  # steps of one variable, or two
-            return qp.n
-        return SWEEPS_AN_ITERATION if name == "sor" else 1
-
-    def _reach(self, name, qp, erm, start, monitor, options):
-        """As every machine, but to a relative gap: a solver that stops on violations goes on until it is there."""
-        negligible = NO_GAP * qp.gap(np.zeros(qp.n), np.zeros(len(qp.A)), qp.p)
-        steps = 0
-        for _ in range(ROUNDS):
-            solution = super()._reach(name, qp, erm, start, monitor, options)
-            steps += solution.n_iter
-            solution = replace(solution, n_iter=-(-steps // self._rate(name, qp)))
-            found = solution.certificate
-            if not solution.status.converged or found.relative_gap <= self.tol or found.gap <= negligible:
-                return solution
-            options, start = options | {"tol": TIGHTEN * options["tol"]}, solution.beta
-        return replace(solution, status=Status.STALLED)
+        return Auto(self.solver, looks=True, options={"seed": seed})
 
     def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
         """The checked rows that are there, and the problems on them."""
@@ -204,26 +185,32 @@ class LinearMachine(Machine):
         X = rows.matrix(present) if isinstance(X, list) else X[present]
         return X, Rows.of(X, self.n_jobs)
 
-    def _solve_rows(self, rows: Rows, problems: list[Problem]) -> list[Solved]:
-        solved = self._solve_all(lambda n_jobs: self._gram(Rows(rows.blocks, n_jobs)), problems)
+    def _solve_rows(self, rows: Rows, problems: list[Problem]) -> Outcome:
+        outcome = self._solve_all(lambda n_jobs: self._gram(Rows(rows.blocks, n_jobs)), problems)
+        solved = outcome.solved
+        W = np.vstack([s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved])
+        self.coef_ = np.ascontiguousarray(W[:, : rows.d])
+        self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
+        if self._penalised_intercept:
+            self.intercept_ = float(self.intercept_scaling) * W[:, -1]
         self.n_iter_ = int(max(s.solution.n_iter for s in solved))
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
-        return solved
+        return outcome
 
-    def _weights(self, rows: Rows, solved: list[Solved]) -> tuple[np.ndarray, np.ndarray]:
-        """w and b of each problem."""
-        held = [s.solution.w for s in solved]
-        if any(w is None for w in held):
-            W = rows.t_dot(np.column_stack([s.decision.coef for s in solved])).T
-        else:
-            W = np.vstack(held)
-        intercept = np.array([s.decision.intercept for s in solved])
-        if self.fit_intercept and not self._free_intercept:
-            scale = float(self.intercept_scaling)
-            sums = [s.decision.coef.sum() for s in solved]
-            intercept = scale * W[:, -1] if W.shape[1] > rows.d else scale**2 * np.array(sums)
-        return np.ascontiguousarray(W[:, : rows.d]), intercept
+    def _published(self, number, solved):
+        """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
+        w, b = np.atleast_2d(self.coef_)[number], float(self.intercept_[number])
+        parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
+        b += float(w @ self._centre)
+        if self._penalised_intercept:
+            w = np.append(w, b / float(self.intercept_scaling))
+        return Decision(solved.solution.beta, b, parametric=parametric), w
+
+    def _moved(self, rows: Rows, weight: np.ndarray) -> Rows:
+        """The rows seen from a centre, where the intercept is free."""
+        self._centre = far_centre(rows, weight) if self._free_intercept else np.zeros(rows.d)
+        return centred(rows, self._centre)
 
     # -- parametric functions ---------------------------------------------------------------------------
 
@@ -240,8 +227,7 @@ class LinearMachine(Machine):
         """f for each sample and problem."""
         check_is_fitted(self)
         X, rows = self._check_rows(X, reset=False)
-        coef = self.coef_.toarray() if sp.issparse(self.coef_) else np.atleast_2d(self.coef_)
-        return rows.dot(np.ascontiguousarray(coef.T, np.float64)) + self.intercept_ + self._functions_at(X)
+        return rows.dot(np.ascontiguousarray(dense(self.coef_).T, np.float64)) + self.intercept_ + self._functions_at(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -345,10 +331,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):
             factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
             target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
             problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
-        return rows, problems
+        return self._moved(rows, weight[present]), problems
 
     def _run(self, rows, problems):
-        self.coef_, self.intercept_ = self._weights(rows, self._solve_rows(rows, problems))
+        self._certify(self._solve_rows(rows, problems))
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k), each against the rest."""
@@ -426,13 +412,14 @@ class LinearSVR(RegressorMixin, LinearMachine):
         X, rows = self._present(X, rows, present)
         y, weight = np.asarray(y[present], np.float64), weight[present]
         formulation = self._with_functions(formulation, self._fit_functions(X, y, weight))
-        return rows, [Problem(formulation, np.arange(rows.n), y, weight)]
+        return self._moved(rows, weight), [Problem(formulation, np.arange(rows.n), y, weight)]
 
     def _run(self, rows, problems):
-        coef, self.intercept_ = self._weights(rows, self._solve_rows(rows, problems))
-        self.coef_ = coef[0]
+        outcome = self._solve_rows(rows, problems)
+        self.coef_ = self.coef_[0]
         if self._parametric is not None:
             self.parametric_coef_ = self.parametric_coef_[0]
+        self._certify(outcome)
 
     def predict(self, X):
         """The value of the regression function at each sample."""

@@ -66,19 +66,20 @@ def pair_problems(y: np.ndarray, k: int) -> list[tuple[int, int, np.ndarray, np.
 
 
 def pair_layout(
-    y: np.ndarray, k: int, coefs: list[tuple[int, int, np.ndarray]]
+    y: np.ndarray, k: int, coefs: list[tuple[int, int, np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(support, n_support, dual_coef) from one full-length coefficient vector a pair."""
+    """(support, n_support, dual_coef) from (i, j, rows, coefficients on those rows) for each pair."""
     used = np.zeros(len(y), bool)
-    for _, _, coef in coefs:
-        used |= coef != 0
+    for _, _, rows, coef in coefs:
+        used[rows[coef != 0]] = True
     support = np.concatenate([np.flatnonzero(used & (y == c)) for c in range(k)])
     n_support = np.array([np.count_nonzero(used & (y == c)) for c in range(k)], np.int32)
+    place = np.full(len(y), -1)
+    place[support] = np.arange(len(support))
     dual = np.zeros((k - 1, len(support)))
-    owner = y[support]
-    for i, j, coef in coefs:
-        dual[j - 1, owner == i] = coef[support[owner == i]]
-        dual[i, owner == j] = coef[support[owner == j]]
+    for i, j, rows, coef in coefs:
+        rows, coef = rows[coef != 0], coef[coef != 0]
+        dual[np.where(y[rows] == i, j - 1, i), place[rows]] = coef
     return support, n_support, dual
 
 

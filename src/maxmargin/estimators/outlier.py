@@ -14,6 +14,8 @@ __all__ = ["SVDD", "OneClassSVM"]
 
 
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
+    _moves = False  # the sum of the coefficients is not 0
+
     def fit(self, X, y=None, sample_weight=None):
         """Fit to samples X (n, d); y is not looked at.
 
@@ -30,8 +32,10 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
         """
         X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
         self._fit_single(X, np.ones(X.shape[0]), weight)
-        self.offset_ = -self.intercept_
         return self
+
+    def _publish(self, decision):
+        self.offset_ = -self.intercept_
 
     def decision_function(self, X):
         """Positive inside, negative outside: ``score_samples(X) - offset_``."""
@@ -88,22 +92,6 @@ class OneClassSVM(_KernelOutlierDetector):
 
     def _formulation(self):
         return OneClass(float(self.nu))
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit to samples X (n, d); y is not looked at. See :meth:`SVDD.fit`."""
-        if sample_weight is None:
-            return super().fit(X, y)
-        # The function grows with the weights, but tolerances do not: solve for weights of mean 1, then scale.
-        X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
-        scale = float(weight.mean())
-        super().fit(X, y, weight / scale)
-        self._dual = scale * self._dual
-        self.dual_coef_ = scale * self.dual_coef_
-        self.intercept_ = scale * self.intercept_
-        self.offset_ = scale * self.offset_
-        if self._parametric is not None:
-            self.parametric_coef_ = scale * self.parametric_coef_
-        return self
 
     def score_samples(self, X):
         """The decision function without its offset."""
@@ -171,11 +159,9 @@ class SVDD(_KernelOutlierDetector):
     def _formulation(self):
         return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
 
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit to samples X (n, d); see :meth:`OneClassSVM.fit`."""
-        super().fit(X, y, sample_weight)
-        self.radius_ = self._found
-        return self
+    def _publish(self, decision):
+        super()._publish(decision)
+        self.radius_ = decision.found
 
     def score_samples(self, X):
         """2 Σ β_i k(x_i, x) − k(x, x): minus the squared distance to the centre, up to a constant."""

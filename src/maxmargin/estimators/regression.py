@@ -145,8 +145,9 @@ class NuSVR(_KernelRegressor):
     def _formulation(self):
         return NuSVRFormulation(float(self.nu), float(self.C), bool(self.fit_intercept))
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit to samples X (n, d) and targets y (n,); see :meth:`SVR.fit`."""
-        super().fit(X, y, sample_weight)
-        self.epsilon_ = self._found
-        return self
+    def _publish(self, decision):
+        self.epsilon_ = decision.found
+
+    @property
+    def _found(self):
+        return self.epsilon_

@@ -20,7 +20,7 @@ class Decision:
 
     coef: np.ndarray
     intercept: float
-    found: float | None = None  # what a machine finds besides: the margin of a ν-SVC, the tube of a ν-SVR, a radius
+    found: float = 0.0  # what a machine finds besides: the margin of a ν-SVC, the tube of a ν-SVR, a radius
     scale: float = 1.0  # what the solution was multiplied by
     parametric: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -36,13 +36,21 @@ class Formulation(Protocol):
         """The decision function of a solution; the first multipliers belong to the formulation's own rows of A."""
         ...
 
+    def unit(self, weight: np.ndarray) -> float:
+        """What a tolerance on violations is measured in, 1 at most."""
+        ...
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """β and η of a decision function as it was published: what a certificate is computed from."""
+        ...
+
 
 BOUNDARY = 1e-10  # relative
 
 
 def inside(offset: float) -> float:
     """An offset moved by a hair, so that points on the boundary are inside whatever the rounding."""
-    return offset + BOUNDARY * max(1.0, abs(offset))
+    return offset + BOUNDARY * abs(offset)
 
 
 def equality_rows(n: int, fit_intercept: bool) -> np.ndarray:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram, Ridged
+from ..gram import Gram
 from ..losses import Hinge, HuberHinge, Loss, SquaredHinge
 from ..problem import ERM, QP
 from ..solution import Solution
@@ -43,16 +43,7 @@ class CSVC:
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem."""
-        C = self.C * weight
-        box = np.full(len(y), np.inf) if self.loss == "squared_hinge" else C
-        scale = 1.0 + self.huber_delta if self.loss == "huber" else 1.0
-        if self.loss == "squared_hinge":
-            gram = Ridged(gram, 1.0 / (2.0 * C))
-        elif self.loss == "huber":
-            gram = Ridged(gram, 2.0 * self.huber_delta / C)
-        lower, upper = np.where(y > 0, 0.0, -box), np.where(y > 0, box, 0.0)
-        A = equality_rows(len(y), self.fit_intercept)
-        return QP(gram, -scale * y, lower, upper, A, np.zeros(len(A)))
+        return self.erm(gram, y, weight).qp()
 
     def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
         """The primal problem."""
@@ -66,3 +57,11 @@ class CSVC:
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias, which is the multiplier of Σβ = 0."""
         return Decision(solution.beta, float(solution.multipliers[: int(self.fit_intercept)].sum()))
+
+    def unit(self, weight: np.ndarray) -> float:
+        """Violations are in units of f."""
+        return 1.0
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """The same numbers again."""
+        return published.coef, np.full(int(self.fit_intercept), published.intercept)

@@ -40,11 +40,7 @@ class NuSVC:
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem."""
         most = self.largest_nu(y, weight) if self.fit_intercept else 1.0
-        nu = min(self.nu, most) if self.clip else self.nu
-        # The solution is divided by ρ in the end, so its scale is free: with Σα = νn tolerances keep their meaning
-        # however large or small the weights are.
-        weight = weight * (self.nu * len(y) / (nu * weight.sum()))
-        total = self.nu * len(y)
+        total = (min(self.nu, most) if self.clip else self.nu) * float(weight.sum())
         if self.fit_intercept:
             if self.nu > most * (1 + 1e-12) and not self.clip:
                 raise ValueError(
@@ -60,11 +56,22 @@ class NuSVC:
         """β/ρ and bias/ρ: the functional margin becomes 1."""
         if not self.fit_intercept:
             rho = -float(solution.multipliers[0])
-            scale = 1.0 / _margin(rho)
+            scale = _scale(rho)
             return Decision(scale * solution.beta * qp.H.sign, 0.0, found=rho, scale=scale)
         bias, minus_rho = self._unbounded_side(qp, solution)
-        scale = 1.0 / _margin(-minus_rho)
+        scale = _scale(-minus_rho)
         return Decision(scale * solution.beta, scale * bias, found=-minus_rho, scale=scale)
+
+    def unit(self, weight: np.ndarray) -> float:
+        """f grows with the weights: where they are small, so are violations that count."""
+        return min(1.0, float(weight.mean()))
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """β, b and −ρ of what was divided by ρ."""
+        scale = _scale(published.found)
+        if not self.fit_intercept:
+            return qp.settled(published.coef * qp.H.sign / scale), np.array([-published.found])
+        return qp.settled(published.coef / scale), np.array([published.intercept / scale, -published.found])
 
     def _unbounded_side(self, qp: QP, solution: Solution) -> tuple[float, float]:
         """The multipliers (b, −ρ), moved where they are not unique.
@@ -92,5 +99,6 @@ class NuSVC:
         return moved, side * (moved - level)
 
 
-def _margin(rho: float) -> float:
-    return rho if abs(rho) > NO_MARGIN else 1.0
+def _scale(rho: float) -> float:
+    """What makes a margin ρ 1; where there is none, functions stay as they are: a negative ρ would turn them round."""
+    return 1.0 / rho if rho > NO_MARGIN else 1.0

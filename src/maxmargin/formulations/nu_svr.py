@@ -49,4 +49,29 @@ class NuSVR:
         n = len(beta) // 2
         own = int(self.fit_intercept)
         eta = solution.multipliers
-        return Decision(beta[:n] + beta[n:], float(eta[:own].sum()), found=float(eta[own]))
+        return Decision(beta[:n] + beta[n:], float(eta[:own].sum()), found=max(0.0, float(eta[own])))
+
+    def unit(self, weight: np.ndarray) -> float:
+        """Violations are in units of f."""
+        return 1.0
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """u and v of β = u + v, and the bias and ε.
+
+        What Σ (u − v) lacks, which only a tube without width leaves open, goes to the points that f passes nearest.
+        """
+        n = len(published.coef)
+        most = qp.upper[:n]
+        u, v = np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)
+        lack = 0.5 * (float(qp.b[-1]) - float(u.sum() - v.sum()))
+        sign = np.ones(2 * n) if self.fit_intercept else qp.H.sign
+        if lack > 0.0:
+            beta = np.r_[u, v] * sign
+            off = np.abs((qp.times(beta) + qp.p)[:n] + published.intercept)
+            order = np.argsort(off, kind="stable")
+            room = np.maximum(most - np.maximum(u, -v), 0.0)[order]
+            more = np.clip(lack - (np.cumsum(room) - room), 0.0, room)
+            u[order] += more
+            v[order] -= more
+        eta = np.r_[np.full(int(self.fit_intercept), published.intercept), published.found]
+        return qp.settled(np.r_[u, v] * sign), eta

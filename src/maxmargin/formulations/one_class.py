@@ -33,3 +33,11 @@ class OneClass:
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and −ρ."""
         return Decision(solution.beta, inside(float(solution.multipliers[0])))
+
+    def unit(self, weight: np.ndarray) -> float:
+        """f grows with the weights: where they are small, so are violations that count."""
+        return min(1.0, float(weight.mean()))
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """The same numbers again."""
+        return published.coef, np.array([published.intercept])

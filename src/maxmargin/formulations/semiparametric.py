@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ..gram import Gram, Signed, Tiled
-from ..problem import ERM, QP
+from ..problem import QP
 from ..solution import Solution
 from .base import Decision, Formulation
 
@@ -34,21 +34,27 @@ class SemiParametric:
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem: rows φ_j(x_i) with 0 on the right, below the formulation's own."""
         qp = self.machine.qp(gram, y, weight)
+        if qp.primal is not None:
+            return replace(qp.primal, phi=np.vstack([qp.A, self.phi])).qp()
         A = np.vstack([qp.A, _of_variables(qp.H, self.phi)])
         qp = replace(qp, A=A, b=np.concatenate([qp.b, np.zeros(len(self.phi))]))
         self._check_feasible(qp, y, weight)
         return qp
-
-    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
-        """The primal problem, for machines that have one."""
-        erm = self.machine.erm(gram, y, weight)  # type: ignore[attr-defined]
-        return replace(erm, phi=np.vstack([erm.phi, self.phi]))
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """The machine's own decision and η, on the same scale."""
         decision = self.machine.decision(qp, solution)
         eta = solution.multipliers[len(solution.multipliers) - len(self.phi) :]
         return replace(decision, parametric=decision.scale * eta)
+
+    def unit(self, weight: np.ndarray) -> float:
+        """The machine's own."""
+        return self.machine.unit(weight)
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """The machine's own point and η."""
+        beta, eta = self.machine.point(qp, published)
+        return beta, np.concatenate([eta, published.parametric / published.scale])
 
     def _check_feasible(self, qp: QP, y: np.ndarray, weight: np.ndarray) -> None:
         """ν asks for coefficients; whether some are left that cancel against every φ_j is a linear program."""

@@ -46,3 +46,11 @@ class SVDD:
         norm_of_centre = -2.0 * (solution.certificate.dual + float(qp.p @ beta))
         radius = float(np.sqrt(max(0.0, 2.0 * eta + norm_of_centre)))
         return Decision(2.0 * beta, inside(2.0 * eta), found=radius, scale=2.0)
+
+    def unit(self, weight: np.ndarray) -> float:
+        """Violations are in units of f."""
+        return 1.0
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """β and η of 2β and 2η."""
+        return 0.5 * published.coef, np.array([0.5 * published.intercept])

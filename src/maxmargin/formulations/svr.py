@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram, Ridged
+from ..gram import Gram
 from ..losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from ..problem import ERM, QP
 from ..solution import Solution
@@ -37,12 +37,7 @@ class EpsilonSVR:
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
         """The dual problem."""
-        C = self.C * weight
-        squared = self.loss == "squared_epsilon_insensitive"
-        box = np.full(len(y), np.inf) if squared else C
-        A = equality_rows(len(y), self.fit_intercept)
-        H = Ridged(gram, 1.0 / (2.0 * C)) if squared else gram
-        return QP(H, -y, -box, box, A, np.zeros(len(A)), np.full(len(y), self.epsilon))
+        return self.erm(gram, y, weight).qp()
 
     def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
         """The primal problem."""
@@ -53,3 +48,11 @@ class EpsilonSVR:
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias."""
         return Decision(solution.beta, float(solution.multipliers[: int(self.fit_intercept)].sum()))
+
+    def unit(self, weight: np.ndarray) -> float:
+        """Violations are in units of f."""
+        return 1.0
+
+    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
+        """The same numbers again."""
+        return published.coef, np.full(int(self.fit_intercept), published.intercept)

@@ -1,7 +1,7 @@
 """Kernel matrices, by rows and within a budget."""
 
 from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
-from .cache import RowCache, cache_bytes
+from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
 from .kernels import KERNELS, Kernel
 from .lowrank import LowRank, low_rank
@@ -25,4 +25,5 @@ __all__ = [
     "as_gram",
     "cache_bytes",
     "low_rank",
+    "once_more",
 ]

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from ..rows import Rows, Sparse
+from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
-from .points import Points, cross, make_points, on_disk, squared_norms, weigh
+from .points import Points, make_points, on_disk, squared_norms
 
 __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
@@ -119,6 +120,16 @@ class Gram(ABC):
             raise ValueError("weights of features were given; found a matrix without a factor; give coefficients")
         return factor.rows.dot(w)
 
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
+        """Zᵀβ where the matrix is known by its factor Z, or None."""
+        return None
+
+    def ridged(self, ridge: np.ndarray) -> Gram:
+        """The matrix with more on its diagonal."""
+        from .views import Ridged
+
+        return Ridged(self, ridge)
+
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
         """Bounds on ½ βᵀ(K − H)β ≥ 0 and on |(K − H)β| where H stands for another matrix K (see lowrank.py)."""
         return 0.0, 0.0
@@ -149,6 +160,7 @@ class KernelGram(Gram):
     def _adopt(self) -> None:
         self.n = self.exact.n
         self.dtype = self.fast.dtype
+        self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
 
     def _fast_points(self) -> Points:
         """The points in float32 where that keeps kernel values accurate enough for the rows."""
@@ -198,7 +210,19 @@ class KernelGram(Gram):
         return cross(self.kernel, points, points, threads=self.threads)
 
     def duplicates(self):
-        return _first_equal_row(self.exact)
+        if self._first is None:
+            self._first = _first_equal_row(self.exact)
+        return self._first
+
+    def matvec(self, v):
+        """As every Gram's; points that are known to be equal are looked at once."""
+        if self._first is None:
+            return super().matvec(v)
+        sums = np.bincount(self._first, v, self.n)
+        used, heads = np.flatnonzero(sums), np.flatnonzero(self._first == np.arange(self.n))
+        out = np.empty(self.n)
+        out[heads] = self.combine(used, sums[used], heads)
+        return out[self._first]
 
     def factor(self):
         if self.kernel.code != LINEAR:

@@ -6,52 +6,65 @@ written once and never copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
 import numpy as np
 
+from .. import memory
 from .._jit import jit
 from .base import Gram
 
-__all__ = ["RowCache", "cache_bytes"]
+__all__ = ["RowCache", "cache_bytes", "once_more"]
 
 MEGABYTE = 1 << 20
-LEAST_BYTES = 64 * MEGABYTE
 START_BYTES = 256 * MEGABYTE
+LEAST_ROWS = 2  # a step moves two variables
+LESS = 1 / 8  # of a cache for which there was no memory
 
 
-def cache_bytes(cache_size: float | str, n: int | None = None) -> int:
-    """The budget in bytes for ``cache_size`` in megabytes, or "auto": a third of what is free now.
-
-    What n rows of n numbers would take at most need not be looked for.
-    """
+def cache_bytes(cache_size: float | str) -> int | None:
+    """The budget in bytes for ``cache_size`` in megabytes, or None for "auto": what the process's budget leaves."""
     if cache_size == "auto":
-        return LEAST_BYTES if n is not None and 8 * n * n <= LEAST_BYTES else max(LEAST_BYTES, _free_bytes() // 3)
+        return None
     if isinstance(cache_size, str) or not cache_size > 0:
         raise ValueError(f'cache_size={cache_size!r} was asked for; found no size; give megabytes > 0 or "auto"')
     return int(cache_size * MEGABYTE)
 
 
-def _free_bytes() -> int:
-    try:
-        with open("/proc/meminfo") as info:
-            for line in info:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        return 3 << 30  # no such file on this system: assume a modest machine
-    return 3 << 30
+def once_more(solve: Callable) -> Callable:
+    """A solver's ``solve`` that tries once more with a smaller cache when memory runs out."""
+
+    @wraps(solve)
+    def patient(self, qp, *asked, **more):
+        try:
+            return solve(self, qp, *asked, **more)
+        except MemoryError:
+            pass  # what was computed so far is held by the error, which ends here
+        budget = cache_bytes(self.cache_size)
+        less = LESS * (memory.left_for_one() if budget is None else budget)
+        least = LEAST_ROWS * qp.n * np.dtype(np.float64).itemsize
+        return solve(replace(self, cache_size=max(less, least) / MEGABYTE), qp, *asked, **more)
+
+    return patient
 
 
 class RowCache:
-    """The rows of one Gram that fit the budget, at least ``least`` of them.
+    """The rows of one Gram that fit a budget of bytes (None: what the process's budget leaves), at least two.
 
     The slab is reserved whole but used only as far as it pays: fresh memory costs more than most kernel
-    rows, so the cache grows past ``START_BYTES`` only when rows that it had dropped are asked for again.
+    rows, so the cache grows past ``START_BYTES``, or twice the rows that are ``wanted`` at a time, only when rows that
+    it had dropped are asked for again.
     """
 
-    def __init__(self, gram: Gram, budget: int, least: int = 2) -> None:
+    def __init__(self, gram: Gram, budget: int | None, wanted: int = 2) -> None:
+        if budget is not None and gram.whole() is not None:  # beside a matrix in memory two of its rows are nothing
+            budget = max(budget, LEAST_ROWS * gram.n * gram.dtype.itemsize)
         self.budget = budget
-        self.least = least
+        self.wanted = wanted
         self.buffer = np.empty(0, gram.dtype)
+        self.points = 0  # for which the buffer was made
         self.clock = self.asked = self.missed = 0
         self._lay_out(gram)
 
@@ -65,18 +78,32 @@ class RowCache:
             self.slot = np.arange(n)
             self.owner = np.arange(n)
         else:
-            if len(self.buffer) < min(n, self.least) * n:
-                fits = min(n * n, self.budget // gram.dtype.itemsize)
-                self.buffer = np.empty(max(fits, min(n, self.least) * n), gram.dtype)
+            if n > self.points:
+                self._reserve(n, gram.dtype)
             self.capacity = min(n, len(self.buffer) // n)
             self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
-            self.limit = min(self.capacity, max(2 * self.least, START_BYTES // (n * gram.dtype.itemsize)))
+            self.limit = min(self.capacity, max(2 * self.wanted, START_BYTES // (n * gram.dtype.itemsize)))
             self.filled = 0
             self.slot = np.full(n, -1, np.int64)
             self.owner = np.full(self.capacity, -1, np.int64)
         self.used = np.zeros(self.capacity, np.int64)  # when a slot was last asked for
         self.dropped = np.zeros(n, bool)
         self.repeated = 0  # rows computed again because they had been dropped, since the cache last grew
+
+    def _reserve(self, n: int, dtype: np.dtype) -> None:
+        """A buffer for rows of n numbers."""
+        most = n * n * dtype.itemsize
+        least = min(n, LEAST_ROWS) * n * dtype.itemsize
+        if self.budget is not None and self.budget < least:
+            raise ValueError(
+                f"a cache_size of {self.budget / MEGABYTE:.3g} megabytes was asked for; found that {LEAST_ROWS} kernel "
+                f"rows of {n} numbers, without which there is no step, take {least / MEGABYTE:.3g}; give cache_size "
+                f'>= {1.01 * least / MEGABYTE:.3g} or "auto", or fit fewer samples'
+            )
+        self.buffer = np.empty(0, dtype)  # the one before goes first
+        self.reserved = memory.share(most, least) if self.budget is None else memory.reserve(min(most, self.budget))
+        self.buffer = np.empty(self.reserved.size // dtype.itemsize, dtype)
+        self.points = n
 
     @property
     def hit_rate(self) -> float:
@@ -121,6 +148,7 @@ class RowCache:
             self.dropped[self.owner[oldest]] = True
             fresh = np.concatenate([fresh, oldest])
         self.filled += first
+        self.reserved.filled = max(self.reserved.filled, self.filled * self.slab.strides[0])
         return fresh
 
     def restrict(self, index: np.ndarray) -> None:

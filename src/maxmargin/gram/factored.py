@@ -33,6 +33,9 @@ class Factored(Gram):
     def along(self, w):
         return self.Z.dot(w)
 
+    def pulled(self, beta):
+        return self.Z.t_dot(beta)
+
     def rows(self, index, out=None, slots=None):
         self.cost.evals += len(index) * self.n
         block = self._cross(np.asarray(index), self.Z)

@@ -27,7 +27,7 @@ certificate of a problem with a ``LowRank`` states (problem.py). Rounding of L i
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpstrf
 
 from .. import threads as th
@@ -38,7 +38,7 @@ from .factored import Factored
 __all__ = ["LowRank", "low_rank"]
 
 BLOCK, LEAST_BLOCK = 64, 16  # points drawn at a time: twice as many as were kept before, in that range
-WIDE_PRODUCTS = 20_000  # points from which on a product is long enough for threads
+TILE = 2048  # points at a time: BLOCK numbers for each of them stay in the second cache
 DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
 ROUNDING = 2.0**-52  # of K_ii a column: what the products behind d can be wrong by
 
@@ -84,7 +84,7 @@ def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int 
             "a low-rank factor was asked for; found a negative diagonal entry; use a positive semi-definite kernel"
         )
     lacking = diagonal.copy()
-    with th.blas_limit(gram.threads if n >= WIDE_PRODUCTS else 1):
+    with th.blas_limit(1):
         Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed))
     if Lt is None:
         return None
@@ -102,21 +102,42 @@ def _columns(gram: Gram, lacking: np.ndarray, target: float, most: int, rng: np.
             return None
         J = _drawn(lacking, min(block, most - p), rng)
         R = gram.rows(J)
-        R -= Lt[:p, J].T @ Lt[:p]
+        _subtract(R, np.ascontiguousarray(Lt[:p, J].T), Lt[:p], gram.threads)
         G = R[:, J]
         factor, order, rank, _ = dpstrf(0.5 * (G + G.T), tol=DEPENDENT * float(G.diagonal().max()), lower=1)
         kept = order[: max(1, rank)] - 1
         corner = np.tril(factor[: len(kept), : len(kept)])
         if p + len(kept) > len(Lt):
             Lt = np.concatenate([Lt[:p], np.empty((min(most, 2 * len(Lt)) - p, n))])
-        new = Lt[p : p + len(kept)]
-        new[:] = solve_triangular(corner, R[kept], lower=True, check_finite=False)
-        lacking -= np.einsum("ij,ij->j", new, new)
+        _append(Lt[p : p + len(kept)], corner, R, kept, lacking, gram.threads)
         np.maximum(lacking, 0.0, out=lacking)
         lacking[J[kept]] = 0.0  # exactly: they are pivots
         p += len(kept)
         block = int(np.clip(2 * len(kept), LEAST_BLOCK, BLOCK))
     return Lt[:p]
+
+
+def _subtract(R: np.ndarray, left: np.ndarray, Lt: np.ndarray, threads: int) -> None:
+    """R −= left Lᵀ."""
+
+    def leaf(a: int, b: int) -> None:
+        R[:, a:b] -= left @ Lt[:, a:b]
+
+    th.spread(leaf, R.shape[1], threads, th.grain(left.size), longest=TILE)
+
+
+def _append(
+    new: np.ndarray, corner: np.ndarray, R: np.ndarray, kept: np.ndarray, lacking: np.ndarray, threads: int
+) -> None:
+    """New columns of L as rows: corner⁻¹ R[kept]; less is lacking then."""
+
+    def leaf(a: int, b: int) -> None:
+        # Xᵀ cornerᵀ = Rᵀ: as LAPACK orders matrices, these are the rows as they lie.
+        found = dtrsm(1.0, corner, R[kept, a:b].T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        lacking[a:b] -= np.einsum("ij,ij->j", found, found)
+        new[:, a:b] = found
+
+    th.spread(leaf, R.shape[1], threads, th.grain(corner.size), longest=TILE)
 
 
 def _drawn(lacking: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -17,14 +17,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from .kernels import LAPLACIAN, LINEAR, Kernel, sparse_rows, sparse_sum, transform
+from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_rows, sparse_sum, transform
 
 __all__ = ["Points", "make_points", "cross", "weigh"]
 
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
+LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
-SMALL_WORK = 1_000_000  # multiply-adds below which a second thread costs more than it brings
+MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
+KERNEL_COST = 16  # multiply-adds that take as long as turning an inner product into a kernel value
+LAYOUT = 16  # times the entries of a block of left points that a piece must compute: it lays the block out anew
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,18 @@ def on_disk(a: np.ndarray) -> bool:
     return False
 
 
+def check_width(d: int) -> None:
+    """An error where there are more features than sparse points can number."""
+    if d > MOST_FEATURES:
+        raise ValueError(
+            f"a kernel of sparse points was asked for; found {d} features, of which {MOST_FEATURES} can be numbered; "
+            "leave out the columns that are empty, hash the features into fewer, or use LinearSVC or LinearSVR"
+        )
+
+
 def _triple(csr, dtype) -> tuple:
     # One layout for every source: 64-bit offsets (more than 2^31 entries are real), 32-bit feature numbers.
+    check_width(csr.shape[1])
     return (
         csr.indptr.astype(np.int64, copy=False),
         csr.indices.astype(np.int32, copy=False),
@@ -138,38 +151,34 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         slots = np.arange(left.n)
     spec = _spec(kernel)
     if right.sparse:
-        work = left.n * int(right.data[0][-1] - right.data[0][0])
         th.spread(
             lambda a, b: sparse_rows(
                 left.data, left.near_norms, right.data, right.near_norms, right.d, spec, out, slots, a, b
             ),
             right.n,
-            threads if work > SMALL_WORK else 1,
-            grain=256,
+            threads,
+            _sparse_grain(left, right),
         )
         return out
     contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
     target = out[slots[0] : slots[0] + left.n] if contiguous else out
-    tile = max(256, TILE_BYTES // max(1, left.n * out.itemsize) // 64 * 64)
 
-    def fill(start: int, stop: int) -> None:
-        """Product and kernel a tile at a time, so that the tile is still near when the kernel is applied."""
-        for a in range(start, stop, tile):
-            b = min(stop, a + tile)
-            columns = np.asarray(right.data[a:b], right.dtype).T
-            if contiguous:
-                np.matmul(left.data, columns, out=target[:, a:b])
-                block, first, norms = target, a, right.near_norms
-            else:
-                block, first, norms = left.data @ columns, 0, right.near_norms[a:b]
-            if kernel.code != LINEAR:
-                transform(block, first, first + b - a, *spec, left.near_norms, norms)
-            if not contiguous:
-                out[slots, a:b] = block
+    def fill(a: int, b: int) -> None:
+        """Product and kernel of a tile that is still near when the kernel is applied."""
+        columns = np.asarray(right.data[a:b], right.dtype).T
+        if contiguous:
+            np.matmul(left.data, columns, out=target[:, a:b])
+            block, first, norms = target, a, right.near_norms
+        else:
+            block, first, norms = left.data @ columns, 0, right.near_norms[a:b]
+        if kernel.code != LINEAR:
+            transform(block, first, first + b - a, *spec, left.near_norms, norms)
+        if not contiguous:
+            out[slots, a:b] = block
 
-    work = left.n * right.n * (right.d + 16)
-    with th.blas_limit(1):  # our threads take a range of columns each; BLAS threads would meet at every tile
-        th.spread(fill, right.n, threads if work > SMALL_WORK else 1, grain=128)
+    grain = max(LEAST_COLUMNS, th.grain(left.n * (right.d + KERNEL_COST)))
+    tile = max(2 * LEAST_COLUMNS, TILE_BYTES // max(1, left.n * out.itemsize))
+    th.spread(fill, right.n, threads, grain, longest=tile)
     return out
 
 
@@ -182,27 +191,25 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     coef = np.ascontiguousarray(coef, np.float64)
     if left.n == 0 or right.n == 0:
         return out
+    spec = _spec(kernel)
     if right.sparse:
         for a in range(0, right.n, SPARSE_BLOCK):
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
-            _weigh_sparse(_spec(kernel), left, coef, part, out[a : a + part.n], threads)
+            _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
         return out
     columns = left.data.T
-    step = max(8, TILE_BYTES // (left.n * left.dtype.itemsize))
 
-    def fill(start: int, stop: int) -> None:
-        """Product, kernel and sum a tile at a time, while it is near."""
-        tile = np.empty((step, left.n), left.dtype)
-        for a in range(start, stop, step):
-            part = right.take(slice(a, min(stop, a + step))).astype(left.dtype)
-            block = np.matmul(part.data, columns, out=tile[: part.n])
-            if kernel.code != LINEAR:
-                transform(block, 0, left.n, *_spec(kernel), part.near_norms, left.near_norms)
-            np.matmul(block.astype(np.float64, copy=False), coef, out=out[a : a + part.n])
+    def fill(a: int, b: int) -> None:
+        """Product, kernel and sum of a tile while it is near."""
+        part = right.take(slice(a, b)).astype(left.dtype)
+        block = part.data @ columns
+        if kernel.code != LINEAR:
+            transform(block, 0, left.n, *spec, part.near_norms, left.near_norms)
+        np.matmul(block.astype(np.float64, copy=False), coef, out=out[a:b])
 
-    work = left.n * right.n * (right.d + 16)
-    with th.blas_limit(1):
-        th.spread(fill, right.n, threads if work > SMALL_WORK else 1, grain=2 * step)
+    grain = th.grain(left.n * (right.d + KERNEL_COST))
+    tile = TILE_BYTES // (left.n * left.dtype.itemsize)
+    th.spread(fill, right.n, threads, grain, align=8, longest=tile)
     return out
 
 
@@ -212,12 +219,18 @@ def _spec(kernel: Kernel) -> tuple[int, float, float, float]:
 
 
 def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:
-    work = left.n * int(right.data[0][-1] - right.data[0][0])
     th.spread(
         lambda a, b: sparse_sum(
             left.data, left.near_norms, coef, right.data, right.near_norms, right.d, spec, out, a, b
         ),
         right.n,
-        threads if work > SMALL_WORK else 1,
-        grain=64,
+        threads,
+        _sparse_grain(left, right),
     )
+
+
+def _sparse_grain(left: Points, right: Points) -> int:
+    """How many right points make a piece: enough to be worth a thread, and worth laying out the left points."""
+    entries = KERNEL_COST + int(right.data[0][-1] - right.data[0][0]) / max(1, right.n)
+    height = min(right.d, Q * int(left.data[0][-1] - left.data[0][0]) / max(1, left.n))
+    return max(th.grain(left.n * entries), int(LAYOUT * height / entries))

@@ -80,6 +80,12 @@ class Ridged(_View):
     def duplicates(self):
         return None  # equal points have rows that differ on the diagonal
 
+    def along(self, w):
+        return self.inner.along(w)
+
+    def pulled(self, beta):
+        return self.inner.pulled(beta)
+
     def _factor(self, inner):
         return Factor(inner.rows, self.ridge)
 
@@ -117,6 +123,10 @@ class Shifted(_View):
     def along(self, w):
         return self.inner.along(w[:-1]) + self.constant**0.5 * w[-1]
 
+    def pulled(self, beta):
+        w = self.inner.pulled(beta) if self.constant >= 0 else None
+        return None if w is None else np.append(w, self.constant**0.5 * beta.sum())
+
     def _factor(self, inner):
         return Factor(inner.rows.widened(self.constant**0.5), inner.ridge) if self.constant >= 0 else None
 
@@ -151,6 +161,12 @@ class Tiled(_View):
 
     def hides(self, beta):
         return self.inner.hides(np.bincount(self.point, beta, self.inner.n))
+
+    def along(self, w):
+        return self.inner.along(w)[self.point]
+
+    def pulled(self, beta):
+        return None if self.inner.ridge is not None else self.inner.pulled(np.bincount(self.point, beta, self.inner.n))
 
     def take(self, index):
         kept, point = np.unique(self.point[index], return_inverse=True)
@@ -205,6 +221,12 @@ class Signed(_View):
     def combine(self, index, coef, at=None, exact=True):
         summed = self.inner.combine(index, coef * self.sign[index], at, exact)
         return summed * (self.sign if at is None else self.sign[at])
+
+    def along(self, w):
+        return self.sign * self.inner.along(w)
+
+    def pulled(self, beta):
+        return self.inner.pulled(self.sign * beta)
 
     def duplicates(self):
         return None

@@ -6,14 +6,14 @@ contribution to a normal matrix. A solver that has more to ask attaches a state 
     crew = rows.crew(State, (p, lower, upper), eta0)      State(block, p[its rows], lower[its rows], ..., eta0)
     parts = crew.ask("advance", step)                     [state.advance(step) for every block]
 
-and adds the answers up in the order of the blocks, so that the same blocks give the same bits whoever serves them,
-however many at a time. Here threads serve them; nothing in a question or an answer has the length of X.
+and adds the answers up in the order of the blocks. How many blocks there are is a matter of X alone, so that the bits
+are the same whoever serves them, however many at a time. Here threads serve them; nothing in a question or an answer
+has the length of X.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -26,9 +26,11 @@ from .blocks import Block, Sparse, Stored, block_of
 
 __all__ = ["Crew", "Rows"]
 
-PARTS_A_THREAD = 4  # blocks: when rows stop mattering here and there, the others still share the work evenly
-SUM_BYTES = 1 << 26  # what the answers of all blocks may take together: d × d each
-LEAST_WORK = 1 << 15  # numbers of X that are worth a block of their own
+PARTS = 16  # blocks at most: when rows stop mattering here and there, the others still share the work evenly
+LEAST_PARTS = 4  # where their answers are long, for a few threads all the same
+SUM_BYTES = 1 << 26  # what the answers of all blocks may take together, d × d each, unless X takes more memory
+ANSWER_WORK = 8  # numbers of X for each number of an answer, which has to be set to 0 and added up
+LEAST_WORK = 1 << 16  # numbers of X that are worth a block of their own, 30 µs or more: a question takes about 5
 
 
 class Crew:
@@ -36,7 +38,7 @@ class Crew:
 
     def __init__(self, states: Sequence[Any], threads: int) -> None:
         self.states = list(states)
-        self.threads = min(threads, len(self.states))
+        self.threads = threads
 
     def ask(self, question: str, *args) -> list:
         """What each state answers, in the order of the blocks."""
@@ -44,20 +46,12 @@ class Crew:
 
     def each(self, leaf: Callable[[Any, int], Any]) -> list:
         """leaf(state, its number) of every state; whoever is free takes the next."""
-        if self.threads == 1:
-            return [leaf(state, number) for number, state in enumerate(self.states)]
         answers: list = [None] * len(self.states)
-        waiting = deque(range(len(self.states)))
 
-        def serve(start: int, stop: int) -> None:
-            while True:
-                try:
-                    number = waiting.popleft()
-                except IndexError:
-                    return
-                answers[number] = leaf(self.states[number], number)
+        def serve(number: int, _) -> None:
+            answers[number] = leaf(self.states[number], number)
 
-        th.spread(serve, self.threads, self.threads, grain=1, align=1)
+        th.spread(serve, len(self.states), self.threads, grain=1, align=1, longest=1)
         return answers
 
     def sum(self, question: str, *args):
@@ -68,11 +62,21 @@ class Crew:
         return first
 
     def total(self, question: str, *args) -> np.ndarray:
-        """As ``sum``, into the answer of the first block."""
-        first, *rest = self.ask(question, *args)
-        for answer in rest:
-            first += answer
-        return first
+        """As ``sum`` of large matrices, into the answer of the first block."""
+        return self.added_up(self.ask(question, *args))
+
+    def added_up(self, matrices: Sequence[np.ndarray]) -> np.ndarray:
+        """Matrices of the same shape added up in their order, into the first of them."""
+        columns_first = matrices[0].flags.f_contiguous
+        first, *rest = (matrix.T if columns_first else matrix for matrix in matrices)
+
+        def add(a: int, b: int) -> None:
+            for matrix in rest:
+                first[a:b] += matrix[a:b]
+
+        if rest:
+            th.spread(add, len(first), self.threads, th.grain(len(rest) * first[0].size), align=1)
+        return matrices[0]
 
     def collect(self, name: str) -> np.ndarray:
         """A per-row vector that the states own, put together."""
@@ -104,9 +108,11 @@ class Rows:
         if isinstance(X, (str, os.PathLike)):
             X = np.load(X, mmap_mode="r")
         whole = [block_of(part, threads) for part in (X if isinstance(X, (list, tuple)) else [X])]
-        widest = max((block.d for block in whole), default=1)
-        most = int(np.clip(SUM_BYTES // (8 * max(1, widest) ** 2), threads, PARTS_A_THREAD * threads))
+        d = max((block.d for block in whole), default=1)
         total = sum(block.work for block in whole)
+        held = 8 * sum(block.work for block in whole if not isinstance(block, Stored))
+        fitting = min(max(SUM_BYTES, held) // (8 * max(1, d) ** 2), total // (ANSWER_WORK * max(1, d)))
+        most = int(np.clip(fitting, LEAST_PARTS, PARTS))
         blocks: list[Block] = []
         for block in whole:
             parts = min(block.n, -(-most * block.work // max(1, total)), max(1, block.work // LEAST_WORK))

@@ -12,12 +12,14 @@ in float64, whatever the type of X; a solver that fuses several answers asks the
 
 from __future__ import annotations
 
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 from scipy.linalg.blas import dsyrk, ssyrk
 
 from .. import threads as th
@@ -41,6 +43,8 @@ TILE_BYTES = 1 << 18  # of dense rows: with what is computed from them they stay
 TILE_ENTRIES = 1 << 18  # of sparse rows
 SYRK_ROWS = 256  # collected for one SYRK: fewer and reading the d × d result costs more than the products
 STORED_TILE_BYTES = 1 << 23  # loaded at a time: large enough for a disk, small enough for any memory
+HUGE_PAGE = 1 << 21  # bytes that a system may map at once when one of them is touched, and that go back together
+SHARED_MODES = ("r", "r+", "w+")  # of memory maps whose pages are the file's
 SPARSE_DENSITY = 0.25  # dense rows with fewer nonzeros are served as sparse ones (measured: covtype 0.22, MNIST 0.19)
 SCATTER_COST = 16.0  # of one product in the sparse scatter, in products of a SYRK (measured)
 
@@ -309,10 +313,15 @@ class Sparse(Block):
 
     def widened(self, constant):
         size = self.work + self.n
-        kind = np.result_type(self.indptr, np.min_scalar_type(size))
-        wider = np.zeros(self.n + 1, kind), np.empty(size, self.indices.dtype), np.empty(size, self.data.dtype)
+        offsets, features = _wide_enough(self.indptr.dtype, size), _wide_enough(self.indices.dtype, self.d)
+        wider = np.zeros(self.n + 1, offsets), np.empty(size, features), np.empty(size, self.data.dtype)
         csr_widen(self.indptr, self.indices, self.data, constant, self.d, *wider)
         return Sparse(*wider, self.d + 1)
+
+
+def _wide_enough(dtype: DTypeLike, largest: int) -> np.dtype:
+    """A type of signed whole numbers that holds this one and all of another such type."""
+    return np.result_type(dtype, np.min_scalar_type(-largest - 1))
 
 
 class Stored(Block):
@@ -387,9 +396,9 @@ def block_of(X, threads: int = 1) -> Block:
             raise ValueError(f"rows were asked for; found an array of {X.ndim} dimensions; give a matrix")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"rows were asked for; found numbers of type {X.dtype}; give real numbers")
-        on_file = _file_reader(X)
-        if on_file is not None:
-            return Stored(on_file, *X.shape)
+        mapped = _map_reader(X)
+        if mapped is not None:
+            return Stored(mapped, *X.shape)
         sparse = _as_sparse(X, threads)
         return Dense(X) if sparse is None else sparse
     shape = getattr(X, "shape", None)
@@ -401,46 +410,57 @@ def block_of(X, threads: int = 1) -> Block:
     return Stored(lambda a, b: X[a:b], int(shape[0]), int(shape[1]))
 
 
-def _file_reader(X: np.ndarray) -> Callable[[int, int], np.ndarray] | None:
-    """How to read rows of a memory map from its file, or None where X is not a plain view of one.
+def _map_reader(X: np.ndarray) -> Callable[[int, int], np.ndarray] | None:
+    """How to read rows of a memory map that shares its pages with a file, or None where X is not a view of one.
 
-    Pages that a process touches through a map count as its own until the system needs them; what is read into a
-    buffer does not, so that a file larger than memory may be trained on in little of it.
+    Rows come through the mapping, never by the file's name: a file that was replaced or unlinked since is another
+    file, and the mapping still holds the one that was opened. Pages that a process touches count as its own until the
+    system needs them; we give them back as soon as they are copied, so that a file larger than memory may be trained
+    on in little of it.
     """
     root: Any = X
     while isinstance(root.base, np.ndarray):
         root = root.base
-    if not isinstance(root, np.memmap) or root.filename is None or root.mode == "c":
+    pages: Any = root.base
+    # A private mapping (mode "c") may hold changes of its own, which pages that are given back would lose.
+    if not isinstance(root, np.memmap) or not isinstance(pages, mmap.mmap) or root.mode not in SHARED_MODES:
         return None
     X = X.view(np.ndarray)
-    dtype, d = X.dtype, X.shape[1]
-    first = int(root.offset) + X.ctypes.data - root.ctypes.data
-    across, down = X.strides[1], X.strides[0]
+    down, across = X.strides
+    start = root.ctypes.data - int(root.offset) % mmap.ALLOCATIONGRANULARITY  # where the first mapped page is
+    end = int(root.offset) + root.nbytes  # in the file
 
     def read(a: int, b: int) -> np.ndarray:
-        with open(root.filename, "rb", buffering=0) as file:
-            if across == dtype.itemsize and down == d * dtype.itemsize:
-                return _read(file, first + a * down, (b - a, d), dtype)
-            if down == dtype.itemsize and across > 0:  # columns one after the other
-                out = np.empty((b - a, d), dtype, order="F")
-                for j in range(d):
-                    out[:, j] = _read(file, first + j * across + a * down, (b - a,), dtype)
-                return out
-        return np.array(X[a:b])
+        size = pages.size()
+        if size < end:  # touching a page that the file has lost ends the process
+            raise OSError(
+                f"{end} bytes of a memory map were asked for; found the end of its file ({root.filename}) after "
+                f"{size}; is the file complete?"
+            )
+        rows = np.array(X[a:b])
+        for part in [X[a:b]] if abs(down) >= abs(across) else X[a:b].T:  # columns may lie one after the other
+            _give_back(pages, *_span(part, start))
+        return rows
 
     return read
 
 
-def _read(file, offset: int, shape: tuple, dtype: np.dtype) -> np.ndarray:
-    out = np.empty(shape, dtype)
-    bytes_left = memoryview(out.reshape(-1).view(np.uint8).data)
-    file.seek(offset)
-    while len(bytes_left):
-        got = file.readinto(bytes_left)
-        if not got:
-            raise OSError(f"{out.nbytes} bytes were asked for; found the end of {file.name}; is the file complete?")
-        bytes_left = bytes_left[got:]
-    return out
+def _span(part: np.ndarray, start: int) -> tuple[int, int]:
+    """The first byte of an array and the one after its last, counted from ``start``."""
+    first = last = part.ctypes.data - start
+    for length, stride in zip(part.shape, part.strides, strict=True):
+        reach = max(0, length - 1) * stride
+        first, last = first + min(0, reach), last + max(0, reach)
+    return first, last + part.itemsize
+
+
+def _give_back(pages: mmap.mmap, first: int, last: int) -> None:
+    """Tell the system that we are done with these bytes of a shared mapping; they can be touched again."""
+    first -= first % HUGE_PAGE
+    try:
+        pages.madvise(mmap.MADV_DONTNEED, first, last - first + -last % HUGE_PAGE)
+    except (AttributeError, OSError):  # a system without it, or pages that somebody has locked: they stay ours
+        pass
 
 
 def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:
@@ -456,6 +476,6 @@ def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:
     np.cumsum(indptr, out=indptr)
     if indptr[-1] > SPARSE_DENSITY * X.size:
         return None
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
+    indices, data = np.empty(indptr[-1], _wide_enough(np.int32, d)), np.empty(indptr[-1], X.dtype)
     th.spread(lambda a, b: csr_fill(X, indptr, indices, data, a, b), n, threads)
     return Sparse(indptr, indices, data, d)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .. import threads as th
+from ..goal import Goal
 from ..monitor import Monitor
-from ..problem import QP
+from ..problem import ERM, QP
 from ..solution import Solution
 from .active import ASVM
-from .base import Solver
+from .auto import Auto, knows_features, low_rank_or_not
+from .base import Solver, judged
 from .chunking import Chunking
 from .coordinate import SOR, Adatron
 from .decomposition import SMO, Decomposition
@@ -25,12 +29,16 @@ __all__ = [
     "SOLVERS",
     "SOR",
     "Adatron",
+    "Auto",
     "Chunking",
     "Decomposition",
     "InteriorPoint",
     "LinearNewton",
     "NearestPoint",
     "Solver",
+    "judged",
+    "knows_features",
+    "low_rank_or_not",
     "make_solver",
     "solve",
 ]
@@ -53,14 +61,32 @@ def make_solver(solver, **options):
     """A solver by name with these options, or the solver itself as it was made."""
     if not isinstance(solver, str):
         return solver
+    if solver == "auto":
+        return Auto(options=options)
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} was asked for; found {sorted(SOLVERS)}; name one of them or pass a solver")
     return SOLVERS[solver](**options)
 
 
 def solve(
-    qp: QP, solver="decomposition", start: np.ndarray | None = None, monitor: Monitor | None = None, **options
+    qp: QP | ERM,
+    solver="decomposition",
+    start: np.ndarray | None = None,
+    monitor: Monitor | None = None,
+    *,
+    tol: float = 1e-3,
+    gap: float = np.inf,
+    max_iter: int = -1,
+    **options,
 ) -> Solution:
-    """Solve a QP with a solver by name; options are the solver's own."""
+    """Solve a QP, or the dual of an ERM, with a solver by name.
+
+    ``tol`` bounds the largest violation of the optimality conditions and ``gap`` the relative gap, whatever the solver;
+    the solution is CONVERGED if its certificate says so. Other options are the solver's own.
+    """
+    goal = Goal(violation=tol, gap=gap, max_iter=max_iter)
+    qp = qp.qp() if isinstance(qp, ERM) else qp
     with th.blas_limit(1), monitor or Monitor() as watch:
-        return make_solver(solver, **options).solve(qp, start, watch)
+        found = judged(qp, goal, make_solver(solver, **options).solve(qp, goal, start, watch))
+    name = solver if isinstance(solver, str) else type(solver).__name__
+    return found if found.solver else replace(found, solver=name)

@@ -36,11 +36,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ..goal import Goal
 from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import close
+from .base import GOAL, Answer, answer, close, spent
 from .equality import Equality
 
 __all__ = ["ASVM"]
@@ -60,9 +61,6 @@ MULTIPLIER_STEPS = 50
 @dataclass
 class ASVM:
     """Active sets, each solved by one factorisation of the size of the features."""
-
-    tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # systems solved; −1: 1000
 
     form: ClassVar[type] = QP
 
@@ -88,24 +86,25 @@ class ASVM:
             )
         return None
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from the active set of ``start``, or from the whole."""
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from the active set of ``start``, or from the whole. Iterations are systems; at most 1000 of them."""
         objection = self.objection(qp)
         if objection:
             raise ValueError(objection)
-        monitor = monitor or Monitor()
-        run = _Run(self, qp, monitor)
-        beta, H_beta, status = run.solve(start)
-        eta = run.equality.T.T @ run.equality.multipliers(qp, beta, H_beta)
-        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, as_gram(qp.H).evals)
+        run = _Run(self, qp, goal, monitor or Monitor())
+        found, reason = run.solve(start)
+        return close(qp, goal, found, reason, max(1, run.steps), run.monitor, as_gram(qp.H).evals)
 
 
 class _Run:
     """One call of the solver: the state that its steps share."""
 
-    def __init__(self, options: ASVM, qp: QP, monitor: Monitor) -> None:
+    def __init__(self, options: ASVM, qp: QP, goal: Goal, monitor: Monitor) -> None:
         self.options = options
         self.qp = qp
+        self.goal = goal
         self.monitor = monitor
         factor = as_gram(qp.H).factor()
         self.Z, self.ridge = factor.rows, factor.ridge
@@ -116,30 +115,27 @@ class _Run:
         self.sign = np.where(np.isposinf(qp.upper), 1.0, -1.0)
         self.eta = np.zeros(self.equality.count)
         self.steps = self.iteration = 0
-        self.most_steps = options.max_iter if options.max_iter > 0 else 1000
+        self.most_steps = goal.max_iter if goal.max_iter > 0 else 1000
 
-    def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
-        """β, Hβ computed by the problem, and why we stopped."""
-        qp, tol = self.qp, self.options.tol
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The answer that proves most, and why we stopped."""
+        qp, goal = self.qp, self.goal
         self.equality.feasible(np.zeros(qp.n), qp.lower, qp.upper, qp.eps)  # says so if there is no feasible point
         beta = np.zeros(qp.n) if start is None else np.clip(np.asarray(start, np.float64), qp.lower, qp.upper)
         if start is not None:
             self.eta = self.equality.multipliers(qp, beta, qp.times(beta))
-        accuracy = tol
+        accuracy, best = goal.first_violation, None
         for _ in range(REFINEMENTS):
             beta, status = self._multiplier_steps(beta, SHARE * accuracy, accuracy)
-            beta = self.equality.feasible(beta, qp.lower, qp.upper, qp.eps)
-            H_beta = qp.times(beta)
-            eta = self.equality.multipliers(qp, beta, H_beta)
-            violation = qp.violation(beta, H_beta + qp.p + self.equality.Q.T @ eta)
-            stop = self._record(qp.objective(beta, H_beta), violation, beta)
-            near = status in (Status.CONVERGED, Status.STALLED)
-            if near and violation < tol:
-                return beta, H_beta, Status.CONVERGED
-            if stop or not status.converged:
-                return beta, H_beta, status if not near else stop or status
+            found = answer(qp, goal, self.equality.feasible(beta, qp.lower, qp.upper, qp.eps))
+            beta = found.beta
+            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
+                best = found
+            stop = self._record(-found.certificate.dual, found.certificate.violation, beta)
+            if goal.met(best.certificate) or stop or not status.converged:
+                return best, status if not status.converged and status is not Status.STALLED else stop or status
             accuracy *= FINER
-        return beta, H_beta, Status.STALLED
+        return best, Status.STALLED
 
     def _record(self, objective: float, violation: float, beta: np.ndarray) -> Status | None:
         self.iteration += 1
@@ -178,13 +174,13 @@ class _Run:
             inward = self.sign * gradient  # ≥ 0 where β_i = 0, and 0 where it is not
             violation = float(np.where(beta != 0.0, np.abs(inward), np.maximum(-inward, 0.0)).max(initial=0.0))
             value = 0.5 * float(beta @ (gradient + p))
-            stop = self._record(value, violation, beta)
+            stop = self._record(np.nan, violation, beta)  # Aβ = b does not hold yet: no bound of anything
             if violation < tol:
                 return beta, Status.CONVERGED
             if stop:
                 return beta, stop
             if self.steps >= self.most_steps:
-                return beta, Status.MAX_ITERATIONS
+                return beta, spent(self.goal)
             # Solved on B, as well as tol asks or a system can: those that violate the conditions join.
             solved = solved or float(np.abs(inward[beta != 0.0]).max(initial=0.0)) < tol
             basic = (beta != 0.0) | (inward < 0.0) if solved else beta != 0.0

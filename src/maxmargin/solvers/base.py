@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar, Protocol
 
 import numpy as np
 
+from ..goal import Goal
 from ..gram import Ridged, Shifted, as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
-from ..solution import Solution, Status
+from ..solution import Certificate, Solution, Status
+from .equality import Equality
+from .groups import Groups
 
-__all__ = ["LinearForm", "Solver", "close", "linear_form"]
+__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "spent"]
+
+GOAL = Goal(violation=1e-3)  # LIBSVM's default
 
 
 class Solver(Protocol):
@@ -21,9 +28,16 @@ class Solver(Protocol):
 
     form: ClassVar[type]
 
-    def solve(self, problem, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start`` (feasible or not) under the eyes of ``monitor``."""
+    def solve(
+        self, problem, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start`` (feasible or not) under the eyes of ``monitor`` until a certificate meets the goal."""
         ...
+
+
+def spent(goal: Goal) -> Status:
+    """Why a solver stops that has made as many steps as it may."""
+    return Status.MAX_ITERATIONS if goal.max_iter > 0 else Status.EXHAUSTED
 
 
 @dataclass(frozen=True)
@@ -49,24 +63,73 @@ def linear_form(H) -> LinearForm | None:
     return None if factor is None else LinearForm(factor.rows, factor.ridge, 0.0)
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A point of a problem with its proof."""
+
+    beta: np.ndarray
+    eta: np.ndarray
+    certificate: Certificate
+    w: np.ndarray | None = None  # weights of their own, where Zᵀβ is not what a solver has found
+
+
+def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:
+    """β, settled, with the first multipliers that prove what is asked, or those that prove most.
+
+    Where multipliers are not unique, those half way between their limits come first; a solver's own come last.
+    """
+    beta = qp.settled(beta)
+    best: Answer | None = None
+    for eta in chain(multipliers(qp, beta, qp.times(beta)), etas):
+        other = Answer(beta, eta, qp.certificate(beta, eta))
+        if best is None or other.certificate.gap < best.certificate.gap:
+            best = other
+        if goal.met(other.certificate):
+            return other
+    assert best is not None
+    return best
+
+
+def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.ndarray]:
+    """Multipliers that suit a β: such that it violates least, and then such that its gap is least."""
+    groups = Groups.found(qp)
+    if groups is None:
+        equality = Equality.of(qp)
+        yield equality.T.T @ equality.multipliers(qp, beta, H_beta)
+        return
+    yield groups.multipliers(qp, beta, H_beta)
+    if groups.count:
+        yield groups.balanced(qp, beta, H_beta)
+
+
+def judged(qp: QP, goal: Goal, solution: Solution) -> Solution:
+    """A solution with the certificate that the problem gives it and the judge's word, whatever its solver says."""
+    for problem in (qp, qp.exact()):  # an approximation may hide more than there is
+        proof = problem.certificate(solution.beta, solution.multipliers, solution.w)
+        if goal.met(proof) or problem is qp.exact() or not solution.certificate.gap < proof.gap:
+            break
+    return replace(solution, certificate=proof, status=goal.verdict(proof, solution.status))
+
+
 def close(
     qp: QP,
-    beta: np.ndarray,
-    eta: np.ndarray,
-    H_beta: np.ndarray,
-    status: Status,
+    goal: Goal,
+    found: Answer,
+    reason: Status,
     n_iter: int,
     monitor: Monitor,
     evals: int,
 ) -> Solution:
-    """The solution with a certificate computed by the problem; H_beta must come from ``qp.times``."""
+    """The solution of a solver that has stopped for a reason, judged by its certificate."""
+    monitor.end(n_iter, found.certificate, evals)
     return Solution(
-        beta=beta,
-        multipliers=eta,
-        certificate=qp.certificate(beta, eta, H_beta),
-        status=status,
+        beta=found.beta,
+        multipliers=found.eta,
+        certificate=found.certificate,
+        status=goal.verdict(found.certificate, reason),
         n_iter=n_iter,
         seconds=monitor.seconds,
         kernel_evals=evals,
         history=monitor.history,
+        w=qp.weights(found.beta) if found.w is None else found.w,
     )

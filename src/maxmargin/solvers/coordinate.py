@@ -26,31 +26,37 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..goal import Goal
 from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
-from .base import close, linear_form
+from .base import GOAL, answer, close, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
 from .row_sweeps import RowSweeps
 
 __all__ = ["SOR", "Adatron"]
 
+SWEEPS_A_LOOK = 10  # sweeps that cost as much as a look at all rows
 ROWS_OMEGA = 1.0  # plain Gauss–Seidel
+FINER = 0.1  # next gap, of the one before, where that does not prove what is asked
+REFINEMENTS = 6  # such gaps before rounding is blamed
 
 
 @dataclass
 class Adatron:
     """Kernel Adatron: the variable that gains most moves to its minimum; no equality constraints."""
 
-    tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # steps; −1: 100 a variable and at least ten million
     shrinking: bool = True  # leave out variables that are stuck at a bound
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order in which a large problem grows from a sample
 
     form: ClassVar[type] = QP
+
+    def pace(self, qp: QP) -> int:
+        """Iterations that cost about as much as a look at all rows."""
+        return qp.n
 
     def objection(self, qp: QP) -> str | None:
         """Why it cannot take a problem, or None."""
@@ -61,16 +67,16 @@ class Adatron:
             'leave the bias out (fit_intercept=False), or use "sor" or "mpd", which take any number'
         )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start``, moved into the box."""
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start``, moved into the box. Iterations are steps of one variable."""
         objection = self.objection(qp)
         if objection:
             raise ValueError(objection)
         # Without equality constraints the steps of decomposition are those of the Adatron, in blocks of rows.
-        steps = Decomposition(
-            tol=self.tol, max_iter=self.max_iter, shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed
-        )
-        return steps.solve(qp, start, monitor)
+        steps = Decomposition(shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
+        return steps.solve(qp, goal, start, monitor)
 
 
 @dataclass
@@ -78,8 +84,6 @@ class SOR:
     """Successive over-relaxation: clipped Gauss–Seidel steps, ω times as long."""
 
     omega: float | None = None  # relaxation, in (0, 2); None: 1.6 for kernels, 1 over rows of features
-    tol: float = 1e-3  # relative gap where H is known by features, else the largest violation
-    max_iter: int = -1  # sweeps over rows of features, else steps; −1: ten million visits to rows, or steps, at least
     shrinking: bool = True  # leave out variables that are stuck at a bound
     hope: float = np.inf  # relative gap after five sweeps over rows of features above which they are given up, if they
     # left most rows at work,
@@ -88,6 +92,11 @@ class SOR:
     seed: int = 0  # order of the rows in a sweep, or in which a large problem grows from a sample
 
     form: ClassVar[type] = QP
+    features: ClassVar[bool] = True  # works on features where a kernel has them
+
+    def pace(self, qp: QP) -> int:
+        """Iterations that cost about as much as a look at all rows: sweeps soon leave out most of them."""
+        return qp.n if linear_form(qp.H) is None else SWEEPS_A_LOOK
 
     def __post_init__(self) -> None:
         if self.omega is not None and not 0.0 < self.omega < 2.0:
@@ -95,19 +104,28 @@ class SOR:
                 f"omega={self.omega} was asked for; found that steps then do not converge; choose it in (0, 2)"
             )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start``, which need not be feasible."""
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start``, which need not be feasible.
+
+        Iterations are sweeps over rows of features, else steps; without a limit at least ten million visits to rows,
+        or steps.
+        """
         monitor = monitor or Monitor()
         gram = as_gram(qp.H)
         form = linear_form(gram)
-        if form is not None:
-            omega = self.omega or ROWS_OMEGA
-            sweeps = RowSweeps(qp, form.rows, form.ridge, form.constant, omega, self.seed, monitor)
-            status = sweeps.solve(start, self.tol, self.max_iter, self.shrinking, self.hope, self.patience)
-            beta = sweeps.beta.copy()
-            return close(qp, beta, sweeps.multipliers, qp.times(beta), status, sweeps.sweeps, monitor, gram.evals)
-        steps = MPD(
-            omega=self.omega or OMEGA, tol=self.tol, max_iter=self.max_iter, shrinking=self.shrinking,
-            cache_size=self.cache_size, seed=self.seed,
-        )  # fmt: skip
-        return steps.solve(qp, start, monitor)
+        if form is None:
+            steps = MPD(omega=self.omega or OMEGA, shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
+            return steps.solve(qp, goal, start, monitor)
+        run = RowSweeps(qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor)
+        accuracy, best = goal.first_gap, None
+        for _ in range(REFINEMENTS):
+            reason = run.solve(start, accuracy, goal, self.shrinking, self.hope, self.patience)
+            found = answer(qp, goal, run.beta, [run.multipliers])
+            if best is None or found.certificate.gap <= best.certificate.gap:
+                best = found
+            if goal.met(found.certificate) or not reason.converged:
+                break
+            accuracy, start = FINER * accuracy, found.beta
+        return close(qp, goal, best, reason, max(1, run.sweeps), monitor, gram.evals)

@@ -36,11 +36,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import threads as th
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..goal import Goal
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import close
+from .base import GOAL, Answer, answer, close
 from .finish import newton_finish
 from .groups import BIG, Groups, feasible, midway, offsets
 from .merging import MERGE_FROM, merge_duplicates
@@ -61,7 +62,8 @@ GROWTH = 4  # times as many in the next sample; doubling takes as long on a9a wi
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
 WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
 MARGIN = 0.9  # of tol is what rows must reach, so that rounding in them does not fail the exact look at the end
-REFINEMENTS = 8  # restarts from an exact gradient before rounding is blamed
+REFINEMENTS = 12  # restarts from an exact gradient before rounding is blamed
+FINER = 0.1  # next accuracy, of the one before, if that was reached and leaves too large a gap
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
 STALL_LOOKS = 200  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
@@ -73,16 +75,19 @@ class Decomposition:
 
     working_set: int | None = None  # q; 2 is SMO; None: an eighth of the variables, 64 at least and 512 at most
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
-    tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # pair steps; −1: 100 a variable and at least ten million, as LIBSVM
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that grows
     merging: bool = True  # duplicate points become one point with a larger box
     newton: bool = True  # solve for the free variables at the end, where that is cheap
+    patience: float = np.inf  # pair steps a variable, at most
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order in which the sample grows
 
     form: ClassVar[type] = QP
+
+    def pace(self, qp: QP) -> int:
+        """Iterations that cost about as much as a look at all rows."""
+        return qp.n
 
     def __post_init__(self) -> None:
         if self.working_set is not None and not 2 <= self.working_set <= 4096:
@@ -94,20 +99,17 @@ class Decomposition:
                 f'selection={self.selection!r} was asked for; found "second-order" and "steepest"; choose one'
             )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start`` (moved into the box and onto the constraints if need be)."""
-        monitor = monitor or Monitor()
-        groups = Groups.of(qp)
-        merged = merge_duplicates(qp) if self.merging and qp.n >= MERGE_FROM else None
-        if merged is None:
-            run = _Run(self, qp, groups, monitor)
-            beta, H_beta, status = run.solve(start)
-        else:
-            run = _Run(self, merged.qp, Groups(groups.label[merged.first], groups.columns, groups.sums), monitor)
-            beta, H_beta, status = run.solve(None if start is None else merged.gather(start))
-            beta, H_beta = merged.scatter(beta), H_beta[merged.owner]
-        eta = (groups.multipliers if status.converged else groups.balanced)(qp, beta, H_beta)
-        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, run.gram.evals)
+    @once_more
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start`` (moved into the box and onto the constraints if need be).
+
+        Iterations are pair steps; without a limit 100 a variable and at least ten million, as LIBSVM.
+        """
+        run = _Run(self, qp, goal, monitor or Monitor())
+        found, reason = run.solve(start)
+        return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
 @dataclass
@@ -131,6 +133,11 @@ class _Part:
         self.edges = np.searchsorted(run.groups.label[index], np.arange(max(1, run.groups.count) + 1))
         self.sizes = np.diff(self.edges)
         self.stuck_for = np.zeros(len(index), np.int64)  # looks in a row at which a variable could not violate
+        self.start = (self.beta.copy(), self.v.copy())
+        self.base = run.objective
+        rest = np.ones(qp.n, bool)
+        rest[index] = False
+        self.fixed = float(qp.p[rest] @ run.beta[rest] + qp.eps[rest] @ np.abs(run.beta[rest]))
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
         """m and M of each group; without equality constraints the level is 0 and both lie on their side of it."""
@@ -151,8 +158,16 @@ class _Part:
         return self.stuck_for >= STUCK_LOOKS
 
     def objective(self) -> float:
-        """The objective, up to the constant that the fixed variables add."""
-        return float(0.5 * self.beta @ (self.p - self.v) + self.eps @ np.abs(self.beta))
+        """The objective of all variables: what it was, and what the steps since then have gained."""
+        beta, v = self.start
+        more = self.eps @ (np.abs(self.beta) - np.abs(beta))
+        return float(self.base - 0.5 * (self.beta - beta) @ (v + self.v) + more)
+
+    def shrunk(self, share: float) -> float:
+        """The objective at that share of all coefficients, which is feasible where boxes are as much smaller."""
+        objective = self.objective()
+        linear = self.fixed + float(self.p @ self.beta + self.eps @ np.abs(self.beta))
+        return share * share * (objective - linear) + share * linear
 
     def arrays(self, W: np.ndarray | slice) -> Any:
         """What a leaf needs of the variables W, in the order in which leaves take it."""
@@ -165,13 +180,19 @@ class _Part:
 class _Run:
     """One call of the solver: the state that its steps share."""
 
-    def __init__(self, options: Decomposition, qp: QP, groups: Groups, monitor: Monitor) -> None:
+    def __init__(self, options: Decomposition, whole: QP, goal: Goal, monitor: Monitor) -> None:
         self.options = options
-        self.qp = qp
-        self.groups = groups
+        self.whole = whole
+        self.goal = goal
         self.monitor = monitor
+        groups = Groups.of(whole)
+        self.merged = merge_duplicates(whole) if options.merging and whole.n >= MERGE_FROM else None
+        if self.merged is not None:
+            groups = Groups(groups.label[self.merged.first], groups.columns, groups.sums)
+        self.qp = qp = whole if self.merged is None else self.merged.qp
+        self.groups = groups
         self.gram: Gram = as_gram(qp.H)
-        if options.tol < WIDE_BELOW:
+        if goal.first_violation < WIDE_BELOW:
             self.gram = self.gram.wide()
         if qp.n <= MATRIX_UP_TO:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
@@ -180,39 +201,70 @@ class _Run:
         self.level = np.zeros(groups.count)
         self.beta = np.zeros(qp.n)
         self.v = np.full(qp.n, np.nan)  # −(Hβ + p) where it is known
+        self.objective = 0.0  # at the variables' last β, with the boxes of the sample at hand
+        self.share = 1.0  # of the variables in that sample
         self.steps = 0
         self.iteration = 0
-        self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = int(min(self.most_steps, options.patience * qp.n + 1))
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
-        least = min(qp.n, max(self.q, 2 * PREFETCH))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size, qp.n), least)
+        self.budget = cache_bytes(options.cache_size)
+        self.cache: RowCache
+        self._open_cache()
 
-    def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
-        """β, Hβ computed by the problem, and why we stopped."""
-        tol = self.options.tol
+    @property
+    def pairs(self) -> bool:
+        """Whether the working set is a pair: a larger one has two variables of each group, and all their rows."""
+        return self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
+
+    def _open_cache(self) -> None:
+        self.cache = None  # what the one before holds is free first
+        self.cache = RowCache(self.gram, self.budget, min(self.qp.n, max(self.q, 2 * PREFETCH)))
+
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The answer that proves most, and why we stopped."""
+        accuracy = self.goal.first_violation
         if start is not None:
-            self.beta = np.asarray(start, np.float64)
+            start = np.asarray(start, np.float64)
+            self.beta = start if self.merged is None else self.merged.gather(start)
         share = 0.0
         for index, wanted in self._samples(start is not None):
             self._enter(index, wanted, share)
             share = wanted
-            status = self._solve_on(index, MARGIN * tol if share == 1.0 else max(tol, GROW_TOL))
+            status = self._solve_on(index, MARGIN * accuracy if share == 1.0 else max(accuracy, GROW_TOL))
             if not status.converged:
                 break
         if share < 1.0:
             self.beta = feasible(self.groups, share * self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
+        best: Answer | None = None
         for _ in range(REFINEMENTS):
             near = share == 1.0 and status in (Status.CONVERGED, Status.STALLED)
             if near and self.options.newton:
                 self._finish()
-            H_beta = self.qp.times(self.beta)
-            self.v = -(H_beta + self.qp.p)
-            if near and _Part(self, index).violation() < tol:
-                return self.beta, H_beta, Status.CONVERGED
-            if not status.converged:
-                return self.beta, H_beta, status
-            status = self._solve_on(index, 0.5 * tol)
-        return self.beta, self.qp.times(self.beta), Status.STALLED
+            found = self._look()
+            if best is None or found.certificate.gap <= best.certificate.gap or self.goal.met(found.certificate):
+                best = found
+            if self.goal.met(found.certificate) or not near:
+                break
+            # Rows fell short of an exact product, or steps of the gap that is asked for: finer rows, or finer steps.
+            if self.gram.dtype != np.float64:
+                self.gram = self.gram.wide()
+                self._open_cache()
+            elif status is Status.STALLED:
+                break
+            accuracy *= FINER if found.certificate.violation <= accuracy else 1.0
+            status = self._solve_on(index, 0.5 * accuracy)
+        return best, status
+
+    def _look(self) -> Answer:
+        """The whole problem's answer at the present β; from here on no book-keeping counts."""
+        merged = self.merged
+        found = answer(self.whole, self.goal, self.beta if merged is None else merged.scatter(self.beta))
+        H_beta = self.whole.times(found.beta)
+        self.beta = found.beta.copy() if merged is None else merged.gather(found.beta)
+        self.v = -((H_beta if merged is None else H_beta[merged.first]) + self.qp.p)
+        self.objective = -found.certificate.dual
+        return found
 
     def _finish(self) -> None:
         """Solve for the free variables, where they are few and the matrix is at hand."""
@@ -259,6 +311,13 @@ class _Run:
         sums = self.groups.sums if share == 1.0 else _sums_of_sample(self.groups, self.lower, self.upper)
         self.beta = feasible(self.groups, start, self.lower, self.upper, sums, v)
         self.v[index] -= self._product(self.beta - known, index)
+        self.share = share
+        self._value(index)
+
+    def _value(self, index: np.ndarray) -> None:
+        """Compute the objective anew from variables of which v is known and outside of which β is 0."""
+        beta = self.beta[index]
+        self.objective = float(0.5 * beta @ (self.qp.p - self.v)[index] + self.qp.eps[index] @ np.abs(beta))
 
     def _sent_to(self, index: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Where a decision function sends these variables: to a bound, or to 0 if ε or the box leaves them there."""
@@ -277,6 +336,7 @@ class _Run:
         while True:
             status, stuck = self._minimise(part, tol)
             self.beta[part.index], self.v[part.index] = part.beta, part.v
+            self.objective = part.objective()
             if stuck is not None:
                 left_out.append((part.index[stuck], self.beta.copy()))
                 self.cache.restrict(np.flatnonzero(~stuck))
@@ -284,6 +344,8 @@ class _Run:
                 continue
             for gone, then in left_out:
                 self.v[gone] -= self._product(self.beta - then, gone)
+            if left_out:
+                self._value(index)
             m, M = _Part(self, index).levels()
             self.level = midway(m, M)
             if not left_out or not status.converged or float((m - M).max()) < tol:
@@ -305,15 +367,13 @@ class _Run:
             violation = float((m - M).max())
             objective = part.objective()
             self.iteration += 1
-            stop = self.monitor.step(
-                self.iteration, objective, violation, len(part.index), self.gram.evals, self.cache.hit_rate
-            )
+            stop = self._record(part, objective, violation, m, M)
             if violation < tol:
                 return Status.CONVERGED, None
             if stop:
                 return stop, None
             if self.steps >= self.most_steps:
-                return Status.MAX_ITERATIONS, None
+                return Status.MAX_ITERATIONS if 0 < self.goal.max_iter <= self.steps else Status.EXHAUSTED, None
             if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
             if progress.stalled(objective, violation):
@@ -326,11 +386,25 @@ class _Run:
             if missing < 0:
                 continue
             m, M = part.levels()
-            if self.q == 2:
+            if self.pairs:
                 self._fetch_pair(part, m, M, missing)
             else:
                 working = self._working_set(part, m, M, working)
                 self._improve(part, working, max(INNER_TOL * float((m - M).max()), 0.5 * tol))
+
+    def _record(self, part: _Part, objective: float, violation: float, m, M) -> Status | None:
+        """Tell the monitor of the whole problem: a sample's coefficients are those of the whole in smaller boxes."""
+        seen, primal = objective, np.nan
+        if self.share < 1.0:
+            seen = np.nan if self.groups.sums.any() else part.shrunk(self.share)
+        elif len(part.index) == self.qp.n and self.monitor.wants_primal():
+            s = np.empty(self.qp.n)
+            s[part.index] = np.repeat(midway(m, M), part.sizes) - part.v if part.grouped else -part.v
+            beta = np.empty(self.qp.n)
+            beta[part.index] = part.beta
+            primal = self.qp.gap(beta, np.zeros(len(self.qp.A)), s) - objective
+        cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
+        return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)
 
     def _small_steps(self, part: _Part, tol: float) -> int:
         """Steps on pairs or small sets of all variables, for a while or until a row is missing: which one, or −1."""
@@ -340,7 +414,7 @@ class _Run:
             steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
         else:
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
-            leaf = pair_steps if self.q == 2 or len(part.index) <= PAIRS_UP_TO else small_set_steps
+            leaf = pair_steps if self.pairs or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
         self.steps += steps
@@ -399,7 +473,8 @@ class _Run:
         part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
         moved = np.flatnonzero(delta)
         slots, delta = slots[moved], delta[moved]
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+        grain = th.grain(len(slots))
+        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
 
     def _fetch_with_next(self, part: _Part, W: np.ndarray) -> np.ndarray:
         """The slots of W; a block that is not full also brings rows of the variables that will be next."""

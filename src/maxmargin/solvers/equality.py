@@ -52,11 +52,15 @@ class Equality:
             size = np.sqrt(np.einsum("ij,ij->i", A, A) / n)
             T = np.diag(1.0 / np.where(size > 0, size, 1.0))
         else:
-            U, S, _ = np.linalg.svd(A, full_matrices=False)
+            # Rows of any size: each is made to have norm 1 before it is asked whether it says anything new.
+            norm = np.sqrt(np.einsum("ij,ij->i", A, A))
+            unit = 1.0 / np.where(norm > 0.0, norm, 1.0)
+            U, S, _ = np.linalg.svd(A * unit[:, None], full_matrices=False)
             known = S > DEPENDENT * max(S[0], np.finfo(float).tiny)
-            T = np.sqrt(n) * (U[:, known] / S[known]).T
-            left = b - U[:, known] @ (U[:, known].T @ b)
-            if np.abs(left).max() > CONTRADICTION * max(1.0, np.abs(b).max()):
+            T = np.sqrt(n) * (U[:, known] / S[known]).T * unit
+            scaled = b * unit
+            left = scaled - U[:, known] @ (U[:, known].T @ scaled)
+            if np.abs(left).max() > CONTRADICTION * np.abs(scaled).max():
                 raise ValueError(
                     "a QP was asked for; found equality constraints that contradict each other; check A and b"
                 )
@@ -161,7 +165,8 @@ class Equality:
 
     def held(self, beta: np.ndarray, slack: float) -> bool:
         """Whether β holds the constraints."""
-        return bool(np.abs(self.residual(beta)).max(initial=0.0) <= slack * max(1.0, float(np.abs(beta).sum())))
+        size = float(np.abs(beta).sum()) + float(np.abs(self.c).max(initial=0.0))
+        return bool(np.abs(self.residual(beta)).max(initial=0.0) <= slack * size)
 
     def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
         """The worst variable that wants to grow and the worst that wants to shrink: (number, direction)."""
@@ -181,7 +186,7 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
     sign = -1.0 if outside else 1.0
     lam = np.zeros(k)
     size = np.abs(Q) @ np.abs(np.clip(x, low, high) if not outside else np.where(np.isfinite(low), low, 0.0))
-    size = max(1.0, float(size.max()), float(np.abs(c).max(initial=0.0)))
+    size = max(float(size.max(initial=0.0)), float(np.abs(c).max(initial=0.0)))
 
     def look(lam):
         z = x - sign * (Q.T @ lam)

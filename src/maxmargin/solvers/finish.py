@@ -23,7 +23,6 @@ from .groups import Groups
 __all__ = ["newton_finish"]
 
 ROUNDS = 60
-DUST = 1e-12  # of the larger bound
 EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
 SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
 FLAT = 1e-11  # relative curvature that counts as none
@@ -74,16 +73,7 @@ def newton_finish(
         for i, sign in loose:
             free[i], direction[i] = True, sign
     better = _objective(qp, beta, v) <= start + EXACT * max(1.0, abs(start))
-    return _without_dust(qp, beta) if groups.held(beta, FEASIBLE) and better else None
-
-
-def _without_dust(qp, beta: np.ndarray) -> np.ndarray:
-    """β with what rounding left between a variable and its bound, or zero, taken away: it is not free."""
-    bounds = np.vstack([qp.lower, qp.upper])
-    dust = DUST * np.where(np.isfinite(bounds), np.abs(bounds), 0.0).max(axis=0)
-    for place in (qp.lower, qp.upper, np.clip(0.0, qp.lower, qp.upper)):
-        beta = np.where(np.abs(beta - place) <= dust, place, beta)
-    return beta
+    return qp.settled(beta) if groups.held(beta, FEASIBLE) and better else None
 
 
 def _objective(qp, beta, v) -> float:

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..problem import QP
 
-__all__ = ["BIG", "Groups", "feasible", "midway", "offsets"]
+__all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 
+SUM_ROUNDING = 1e-11  # of the terms of a sum: what a group may lack that its boxes cannot give
 BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
 
 
@@ -41,12 +42,17 @@ class Groups:
         if np.linalg.matrix_rank(columns) < columns.shape[1]:
             raise ValueError(
                 f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of "
-                "variables, which pair steps cannot keep feasible; use a solver for any number of equality constraints"
+                'variables, which pair steps cannot keep feasible; use "mpd", "sor" or "interior-point", which take any'
             )
         sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
         if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):
             raise ValueError("a QP was asked for; found equality constraints that contradict each other; check A and b")
         return cls(label, columns, sums)
+
+    @classmethod
+    def found(cls, qp: QP) -> Groups | None:
+        """The groups, or None where steps of two variables cannot keep Aβ = b."""
+        return cls.of(qp) if pairs_keep(qp.A) else None
 
     @property
     def count(self) -> int:
@@ -61,7 +67,7 @@ class Groups:
     def held(self, beta: np.ndarray, slack: float) -> bool:
         """Whether β holds the constraints."""
         sums = np.bincount(self.label, beta, max(1, self.count))[: self.count]
-        return bool((np.abs(sums - self.sums) <= slack * max(1.0, float(np.abs(beta).sum()))).all())
+        return bool((np.abs(sums - self.sums) <= slack * (np.abs(beta).sum() + np.abs(self.sums))).all())
 
     def wanting(self, qp: QP, beta: np.ndarray, v: np.ndarray, slack: float) -> list[tuple[int, float]]:
         """In each group the worst variable that wants up and the worst that wants down: (number, direction)."""
@@ -96,7 +102,7 @@ class Groups:
         their ends holds a variable back.
         """
         ends = np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all()
-        if not ends or getattr(qp.H, "ridge", None) is not None:
+        if not ends or qp.ridge is not None:
             return self.multipliers(qp, beta, H_beta)
         v = -(H_beta + qp.p)
         zero = np.clip(0.0, qp.lower, qp.upper)
@@ -118,6 +124,21 @@ class Groups:
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
         return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]
+
+
+def pairs_keep(A: np.ndarray) -> bool:
+    """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
+    columns of the groups are linearly independent."""
+    if len(A) == 1 and A[0, 0] != 0.0 and (A == A[0, 0]).all():
+        return True
+    kinds: list[np.ndarray] = []
+    rest = np.ones(A.shape[1], bool)
+    while rest.any():
+        if len(kinds) == max(1, len(A)):
+            return False  # more kinds than rows
+        kinds.append(A[:, [int(rest.argmax())]])
+        rest &= (A != kinds[-1]).any(axis=0)
+    return len(A) == 0 or np.linalg.matrix_rank(np.hstack(kinds)) == len(kinds)
 
 
 def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:
@@ -144,7 +165,8 @@ def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
         if v is not None:
             inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
         room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
-        if room.sum() < abs(missing) * (1 - 1e-12):
+        terms = abs(sums[g]) + float(np.abs(beta[inside]).sum())
+        if room.sum() < abs(missing) - SUM_ROUNDING * terms:
             raise ValueError(
                 f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "
                 f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"

@@ -38,14 +38,15 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ..goal import Goal
 from ..gram import as_gram
 from ..gram.base import Factor
 from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
-from ..solution import Certificate, Solution, Status
+from ..solution import Solution, Status
 from .barrier_rows import BarrierRows, Parts
-from .base import close, linear_form
+from .base import GOAL, Answer, answer, close, linear_form, spent
 from .equality import Equality
 from .purify import polish, wants_off
 from .screening import screen
@@ -62,19 +63,20 @@ CENTER_STEPS = 8
 SMOOTHER = 10.0  # times μ, where that many steps do not lead to the central path
 TINY = 1e-300  # a rate at which no step ends at a bound
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
-FEASIBLE = 1e-9  # relative violation of a constraint that is rounding
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
-ROUNDING = 1e-14  # of the sizes of all terms of the objective: what a gap cannot be told from
 STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
 NEAR = 0.5  # relative gap
+WIDE = 0.1  # of the boxes' mean width from their bounds is where we start again
 FURTHER = 100.0  # times further from the bounds than slopes and curvatures say is where we start
 HASTY = 3  # points that may fall short before one is purified, where nobody asks for exact ones
 TRIES = 6  # purified points that fell short of the tolerance before we stop
-SMALL = 2000  # variables: up to here we go on until the largest violation is below tol too
+FINER = 0.1  # next gap, of the one before, where that does not prove what is asked
+SCREENINGS = 3  # such gaps before all rows are taken
 PURE_ROUNDS = 8
+UNIT, COARSE = 2.0**-53, 1e-3  # share of the slopes at β = 0 from which on rounding of Hβ decides for itself
 PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once more
 
 
@@ -82,14 +84,12 @@ PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once 
 class InteriorPoint:
     """Predictor–corrector with one factorisation an iteration."""
 
-    tol: float = 1e-8  # relative gap
-    max_iter: int = -1  # iterations; −1: 200
     system: str = "auto"  # "normal", "dense", "quasi", "lsmr": which equations are solved (systems.py)
     correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
-    exact: bool = True  # solve for the variables inside their boxes at the end, so that violations are small as well
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
 
     form: ClassVar[type] = QP
+    features: ClassVar[bool] = True  # works on features where a kernel has them
 
     def __post_init__(self) -> None:
         if self.system not in ("auto", "normal", "dense", "quasi", "lsmr"):
@@ -97,55 +97,53 @@ class InteriorPoint:
                 f'system={self.system!r} was asked for; found "auto", "normal", "dense", "quasi" and "lsmr"; choose one'
             )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start`` (feasible or not)."""
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start`` (feasible or not). Without a limit there are at most 200 iterations."""
         monitor = monitor or Monitor()
+        steps = 0
         if self.screening and screens(qp):
-            solution = self._screened(qp, as_gram(qp.H).factor(), start, monitor)
-            proof = solution.certificate
-            if proof.relative_gap <= self.tol or solution.status not in (Status.CONVERGED, Status.STALLED):
+            solution = self._screened(qp, goal, as_gram(qp.H).factor(), start, monitor)
+            if solution.status not in (Status.STALLED, Status.EXHAUSTED):
                 return solution
-            start = solution.beta
-        run = _Run(self, qp, monitor)
-        answer, status = run.solve(start)
-        steps, evals = max(1, run.iteration), as_gram(qp.H).evals
-        return close(qp, answer.beta, answer.eta, answer.H_beta, status, steps, monitor, evals)
+            near = solution.certificate.relative_gap < NEAR
+            start, steps = solution.beta if near else None, solution.n_iter
+        run = _Run(self, qp, goal, monitor)
+        found, reason = run.solve(start)
+        return close(qp, goal, found, reason, max(1, steps + run.iteration), monitor, as_gram(qp.H).evals)
 
-    def _screened(self, qp: QP, factor: Factor, start: np.ndarray | None, monitor: Monitor) -> Solution:
+    def _screened(self, qp: QP, goal: Goal, factor: Factor, start: np.ndarray | None, monitor: Monitor) -> Solution:
         """Solve by parts of the rows."""
         inner = replace(self, screening=False)
         equality = Equality.of(qp)
 
         def solve(part: QP, gap: float, start: np.ndarray) -> Solution:
-            return replace(inner, tol=gap).solve(part, start, monitor)
+            return inner.solve(part, replace(goal, gap=gap, violation=np.inf), start, monitor.inner())
 
         if start is not None:
             start = equality.feasible(np.asarray(start, np.float64), qp.lower, qp.upper, qp.eps)
-        found = screen(qp, factor, solve, self.tol, start, monitor)
-        beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
-        H_beta = qp.times(beta)
-        return close(qp, beta, found.eta, H_beta, found.status, found.steps, monitor, as_gram(qp.H).evals)
-
-
-@dataclass
-class _Answer:
-    """A feasible point with its proof."""
-
-    beta: np.ndarray
-    eta: np.ndarray
-    H_beta: np.ndarray
-    certificate: Certificate
+        accuracy, steps = goal.first_gap, 0
+        for _ in range(SCREENINGS):
+            found = screen(qp, factor, solve, accuracy, start, monitor.inner())
+            steps += found.steps
+            beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
+            proven = answer(qp, goal, beta, [found.eta])
+            if goal.met(proven.certificate) or not found.status.converged:
+                break
+            accuracy, start = FINER * accuracy, proven.beta
+        return close(qp, goal, proven, found.status, steps, monitor, as_gram(qp.H).evals)
 
 
 class _Run:
     """One call of the solver."""
 
-    def __init__(self, options: InteriorPoint, qp: QP, monitor: Monitor) -> None:
-        self.options, self.qp, self.monitor = options, qp, monitor
+    def __init__(self, options: InteriorPoint, qp: QP, goal: Goal, monitor: Monitor) -> None:
+        self.options, self.qp, self.goal, self.monitor = options, qp, goal, monitor
         self.equality = Equality.of(qp)
         self.gram = as_gram(qp.H)
         self.iteration = 0
-        self.most = options.max_iter if options.max_iter > 0 else MOST_ITERATIONS
+        self.most = goal.max_iter if goal.max_iter > 0 else MOST_ITERATIONS
         self._open_system()
         parts = Parts.of(qp, _forced(qp))
         self.sides = parts.sides
@@ -193,58 +191,55 @@ class _Run:
 
     # -- the list of steps -----------------------------------------------------------------------------
 
-    def solve(self, start: np.ndarray | None) -> tuple[_Answer, Status]:
-        """The best point found and why we stopped; where a start leads nowhere, from a centred point."""
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The best point found and why we stopped; where a start leads nowhere, from others."""
         found, status = self._follow(start, centred=start is not None)
-        if start is None and status is Status.STALLED and self.can_center and self.iteration < self.most:
-            answer, status = self._follow(None, centred=True)
-            found = _better(found, answer, self.options.tol)
+        others = [(False, True), (True, False)] if self.can_center else []
+        for centred, wide in others:
+            if status is not Status.STALLED or self.iteration >= self.most:
+                break
+            other, status = self._follow(None, centred, wide)
+            found = self._better(found, other)
         return found, status
 
-    def _follow(self, start: np.ndarray | None, centred: bool) -> tuple[_Answer, Status]:
+    def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
         """The steps from one start."""
-        tol = self.options.tol
-        best = self._started(start, centred)
-        if best is not None and self._good(best):
-            self.monitor.step(0, -best.certificate.dual, best.certificate.relative_gap, self.qp.n, self.gram.evals)
+        best = self._started(start, centred, wide)
+        if best is not None and self.goal.met(best.certificate):
             return best, Status.CONVERGED
-        target, least, waited, tries = tol, np.full(4, np.inf), 0, 0
+        target, least, waited, tries = self.goal.first_gap, np.full(4, np.inf), 0, 0
         self.length = TINY
         while True:
             gap, dual = self._gap()
             relative = gap / max(abs(dual), abs(dual + gap), np.finfo(float).tiny)
-            stop = self.monitor.step(self.iteration, -dual, relative, self.qp.n, self.gram.evals)
+            # β does not hold the constraints yet, so that its objective bounds nothing; w and η are always feasible.
+            stop = self.monitor.step(self.iteration, active=self.qp.n, kernel_evals=self.gram.evals, primal=dual + gap)
             left = np.array([relative, self.products, np.linalg.norm(self._missing()), 1.0 / self.length])
             counts = left < 0.9 * least
             waited = 0 if counts[0] or (relative > NEAR and counts.any()) else waited + 1
             least = np.minimum(least, left)
             if relative <= target:
-                hasty = not self.options.exact and tries < HASTY
-                best = _better(best, self._inside() if hasty else self._purified(), tol)
-                fine = not self.options.exact or self.qp.n > SMALL or best.certificate.violation <= tol
-                if self._good(best) and fine:
+                hasty = not self.goal.exact and tries < HASTY
+                found = self._inside() if hasty else self._purified()
+                self.monitor.bound(found.certificate)
+                best = self._better(best, found)
+                if self.goal.met(best.certificate):
                     return best, Status.CONVERGED
-                tries, target = tries + 1, 0.1 * relative
+                tries, target = tries + 1, FINER * relative
             if stop or self.iteration >= self.most:
-                best = _better(best, self._inside(), 0.0)
-                return best, stop or Status.MAX_ITERATIONS
+                return self._better(best, self._inside()), stop or spent(self.goal)
             if waited >= STALLED or tries >= TRIES or not self._step():
-                best = _better(best, self._purified(), tol)
-                return best, Status.CONVERGED if self._good(best) else self._failure()
+                return self._better(best, self._purified()), self._failure()
 
     def _failure(self) -> Status:
         """Why there is no progress."""
         endless = np.isinf(self.qp.lower).any() or np.isinf(self.qp.upper).any()
         return Status.UNBOUNDED if endless and not self.system.convex else Status.STALLED
 
-    def _good(self, answer: _Answer) -> bool:
-        """Whether the gap is within the tolerance, or as small as rounding of the terms of the objective."""
-        beta = np.abs(answer.beta)
-        size = 0.5 * float(beta @ np.sqrt(np.maximum(self.gram.diag(), 0.0))) ** 2 + float(beta @ np.abs(self.qp.p))
-        proof = answer.certificate
-        if np.isinf(proof.gap):  # a box without end and without curvature: no gap is ever finite
-            return proof.violation <= self.options.tol
-        return proof.relative_gap <= self.options.tol or proof.gap <= ROUNDING * size
+    def _better(self, one: Answer | None, other: Answer) -> Answer:
+        """The answer that meets the goal, or else that of the smaller gap."""
+        met = self.goal.met(other.certificate)
+        return other if one is None or met or other.certificate.gap < one.certificate.gap else one
 
     def _step(self) -> bool:
         """One iteration; whether it got anywhere."""
@@ -317,25 +312,29 @@ class _Run:
 
     # -- where to start --------------------------------------------------------------------------------
 
-    def _started(self, start: np.ndarray | None, centred: bool) -> _Answer | None:
+    def _started(self, start: np.ndarray | None, centred: bool, wide: bool) -> Answer | None:
         """Put all rows inside their boxes; the start itself, if there was one, with its proof."""
         qp = self.qp
         zero = np.zeros(qp.n) if start is None else np.asarray(start, np.float64)
         beta = self.equality.feasible(zero, qp.lower, qp.upper, qp.eps)
         H_beta = qp.times(beta)
-        answer, eta = None, np.zeros(self.k)
+        known, eta = None, np.zeros(self.k)
         if start is not None:
-            answer = self._answer(beta, H_beta, [])
-            eta = answer.eta
+            known = answer(qp, self.goal, beta)
+            eta = known.eta
         slope = float(np.mean(np.abs(qp.gradient(beta, eta, H_beta)) + qp.eps)) or 1.0
         diagonal = self.gram.diag()
         room = slope / max(float(np.mean(diagonal)), 1e-10 * slope)
         room *= 1.0 if centred or not self.can_center else FURTHER
         width = qp.upper - qp.lower
+        if wide:
+            # With fewer features than rows most β end at a bound, however large the features are: slopes over
+            # curvatures say how far a row would go alone, boxes how far all of them go.
+            room = max(room, WIDE * float(np.mean(np.where(np.isfinite(width), width, 0.0))))
         room_used = float(np.mean(np.minimum(room, 0.5 * width)))
         mu = 0.5 * slope * max(room_used, np.finfo(float).tiny)
-        if answer is not None and np.isfinite(answer.certificate.gap):
-            mu = min(mu, answer.certificate.gap / max(1, self.sides))
+        if known is not None and np.isfinite(known.certificate.gap):
+            mu = min(mu, known.certificate.gap / max(1, self.sides))
         mu = max(mu, np.finfo(float).tiny)
         self.x[: self.d], self.x[self.d :] = 0.0, eta
         if start is not None and not self.system.given:
@@ -347,7 +346,7 @@ class _Run:
                 mu *= SMOOTHER
         else:
             self._enclose(beta, H_beta, mu, room)
-        return answer
+        return known
 
     def _enclose(self, beta: np.ndarray, H_beta: np.ndarray, mu: float, room: float) -> None:
         """A start inside every box, near β, not centred."""
@@ -390,44 +389,52 @@ class _Run:
 
     # -- how to end ------------------------------------------------------------------------------------
 
-    def _answer(self, beta: np.ndarray, H_beta: np.ndarray | None, etas: list[np.ndarray]) -> _Answer:
-        """β with its proof, for the best of these multipliers and those that violate least."""
-        qp = self.qp
-        H_beta = qp.times(beta) if H_beta is None else H_beta
-        if not etas or qp.n <= 2000:
-            etas = [*etas, self.equality.T.T @ self.equality.multipliers(qp, beta, H_beta) if self.k else np.zeros(0)]
-        proofs = [(eta, qp.certificate(beta, eta, H_beta)) for eta in etas]
-        eta, certificate = min(proofs, key=lambda proof: proof[1].gap)
-        return _Answer(beta, eta, H_beta, certificate)
+    def _proven(self, beta: np.ndarray, eta: np.ndarray) -> Answer:
+        """β with its proof; where Zᵀβ is too coarse to prove what is asked, with that of the weights w.
 
-    def _purified(self) -> _Answer:
+        Zᵀβ is known to u Σ|β_i|‖z_i‖ only, which may be far more than w where features or boxes are large; Z times that
+        error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z.
+        """
+        found = answer(self.qp, self.goal, beta, [eta])
+        if self.system.given or self.goal.met(found.certificate):
+            return found
+        w, own = self.x[: self.d].copy(), self.x[self.d :].copy()
+        other = Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w)
+        return self._better(found, other)
+
+    def _coarse(self, beta: np.ndarray) -> bool:
+        """Whether rounding of Zᵀβ alone makes slopes wrong by more than the margins that they decide on."""
+        size = np.sqrt(np.maximum(self.gram.diag(), 0.0))
+        error = UNIT * float(np.abs(beta) @ size) * float(size.max(initial=0.0))
+        return error > COARSE * float(np.mean(np.abs(self.qp.p) + self.qp.eps))
+
+    def _purified(self) -> Answer:
         """The present point moved to the boundary where complementarity says so, or as it is if that proves more."""
         qp, equality = self.qp, self.equality
         interior, eta = self.crew.collect("beta"), self.x[self.d :].copy()
         place = self._places(interior)
         beta, best = np.where(np.isnan(place), np.clip(interior, qp.lower, qp.upper), place), None
-        H_beta = qp.times(beta)
+        coarse = self._coarse(beta)
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
-            if 0 < len(F) <= PURE_UP_TO:
-                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta, H_beta), F)
+            if not coarse and 0 < len(F) <= PURE_UP_TO:
+                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta), F)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
-            H_beta = qp.times(beta)
-            pure = self._answer(beta, H_beta, [eta])
+            pure = self._proven(beta, eta)
             if best is not None and pure.certificate.gap >= best.certificate.gap:
                 break
-            best = pure
-            off = wants_off(qp, beta, qp.gradient(beta, pure.eta, H_beta))
-            if not off.any() or len(F) > PURE_UP_TO:
+            best, beta = pure, pure.beta
+            off = wants_off(qp, beta, qp.gradient(beta, pure.eta))
+            if coarse or not off.any() or len(F) > PURE_UP_TO or self.monitor.stop_now():
                 break
             eta, place = pure.eta, np.where(off, np.nan, place)
-        return best if best.certificate.relative_gap <= self.options.tol else _better(best, self._inside(), 0.0)
+        return best if self.goal.met(best.certificate) else self._better(best, self._inside())
 
-    def _inside(self) -> _Answer:
+    def _inside(self) -> Answer:
         """The present point, feasible."""
         qp = self.qp
         beta = np.clip(self.crew.collect("beta"), qp.lower, qp.upper)
-        return self._answer(self.equality.feasible(beta, qp.lower, qp.upper, qp.eps), None, [self.x[self.d :].copy()])
+        return self._proven(self.equality.feasible(beta, qp.lower, qp.upper, qp.eps), self.x[self.d :].copy())
 
     def _places(self, beta: np.ndarray) -> np.ndarray:
         """Where each variable belongs: a bound, zero, or NaN for inside."""
@@ -455,13 +462,6 @@ class _Run:
         fixed = (kind[0] == 4) & ~kinked
         place[fixed] = beta[fixed]
         return place
-
-
-def _better(one: _Answer | None, other: _Answer, tol: float) -> _Answer:
-    """The answer of the smaller gap; of two that are good enough, the later."""
-    if one is None or other.certificate.relative_gap <= tol or other.certificate.gap < one.certificate.gap:
-        return other
-    return one
 
 
 def _root(slope, decrement: float) -> float:

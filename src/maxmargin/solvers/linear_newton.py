@@ -41,12 +41,13 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from .._jit import jit
-from ..gram import Ridged, as_gram
+from ..goal import Goal
+from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Block, Crew, Rows, Sparse
 from ..solution import Solution, Status
-from .base import linear_form
+from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
 from .equality import Equality
 from .row_sweeps import RowSweeps
 
@@ -63,11 +64,14 @@ TAKE_BELOW = 0.7  # share of rows with θ > 0 below which conjugate gradients ge
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 SEARCHES = 30  # Newton steps along a line
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
-UNPENALISED = 1e-12  # of the largest diagonal entry: keeps the system solvable where no row with θ > 0 sees η
+UNPENALISED = 1e-12  # of what η costs all rows: keeps the system solvable where no row with θ > 0 sees η
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
+RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
 STALL = 3  # steps without progress before rounding is blamed
+FINER = 0.01  # next gap, of the one before, where that does not prove what is asked: a step or two
+REFINEMENTS = 6  # such gaps before rounding is blamed
 NO_PROGRESS = 1e-14  # of the objective
 
 
@@ -75,17 +79,17 @@ NO_PROGRESS = 1e-14  # of the objective
 class LinearNewton:
     """Newton steps on w and η, with an explicit Hessian or with products only."""
 
-    tol: float = 1e-3  # relative gap
-    max_iter: int = -1  # Newton steps; −1: 200
     explicit: int = 1000  # features up to which the Hessian is a matrix
     growing: bool = True  # start from a sample
     trace: bool = False  # record the objective after each step of conjugate gradients
     seed: int = 0  # which rows the sample has
 
     form: ClassVar[type] = ERM
+    features: ClassVar[bool] = True  # works on features where a kernel has them
 
-    def objection(self, erm: ERM | None) -> str | None:
+    def objection(self, problem: QP | ERM | None) -> str | None:
         """Why it cannot take a problem, or None."""
+        erm = problem if isinstance(problem, ERM) else getattr(problem, "primal", None)
         if erm is None or not erm.loss.smooth:
             found = "no loss" if erm is None else f"the loss {type(erm.loss).__name__}, which has corners"
             return (
@@ -99,30 +103,32 @@ class LinearNewton:
             )
         return None
 
-    def solve(self, erm: ERM, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from the w of the coefficients ``start``."""
-        objection = self.objection(erm)
+    def solve(
+        self, problem: QP | ERM, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from the w of the coefficients ``start``. Iterations are Newton steps; without a limit 200."""
+        objection = self.objection(problem)
         if objection:
             raise ValueError(objection)
+        qp = problem.qp() if isinstance(problem, ERM) else problem
+        erm = qp.primal
         monitor = monitor or Monitor()
         form = linear_form(erm.K)
         assert form is not None
         run = _Run(self, erm, form.rows, form.constant, monitor)
-        status = run.solve(start)
+        run.begin(start, goal.first_gap)
+        accuracy, best = goal.first_gap, None
+        for _ in range(REFINEMENTS):
+            reason = run.solve(accuracy, goal)
+            found = run.answer(qp, goal)
+            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
+                best = found
+            if goal.met(best.certificate) or not reason.converged:
+                break
+            accuracy *= FINER
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
-        beta, eta, w = run.feasible(), run.x[run.parametric], run.weights
-        return Solution(
-            beta=beta,
-            multipliers=eta,
-            certificate=erm.certificate(beta, eta, w),
-            status=status,
-            n_iter=max(1, run.steps),
-            seconds=monitor.seconds,
-            kernel_evals=as_gram(erm.K).evals,
-            history=monitor.history,
-            w=w,
-        )
+        return close(qp, goal, best, reason, max(1, run.steps), monitor, as_gram(erm.K).evals)
 
 
 class _Run:
@@ -135,6 +141,8 @@ class _Run:
         self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
         self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])
         self.parametric = slice(d, d + k)
+        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what the penalty or all rows would hold
+        self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
         self.x = np.zeros(len(self.penalty))
         self.f = np.zeros(erm.n)
         self.steps = 0
@@ -156,15 +164,38 @@ class _Run:
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def solve(self, start: np.ndarray | None = None) -> Status:
-        """Newton steps until the relative gap is below tol."""
-        erm = self.erm
+    def begin(self, start: np.ndarray | None, tol: float) -> None:
+        """Go to where the coefficients ``start``, or a sample of the rows, send us."""
+        self.tol = tol
         if start is not None and np.any(start):
             self._move_to(self.penalty * self._pushed(start))
             self._fit_parameters()
-        elif self.options.growing and erm.n >= SAMPLE_FROM:
+        elif self.options.growing and self.erm.n >= SAMPLE_FROM:
             self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
-        most = self.options.max_iter if self.options.max_iter > 0 else STEPS
+
+    def answer(self, qp: QP, goal: Goal) -> Answer:
+        """β with its proof; its w is its own where coefficients will be used, else the one that steps have found."""
+        beta, eta = qp.settled(self.feasible()), self.x[self.parametric].copy()
+        if goal.exact:
+            found = answer(qp, goal, beta, [eta])
+            if found.certificate.relative_gap < 1.0:
+                return found
+            nothing = answer(qp, goal, np.zeros(qp.n))  # far from the end coefficients may be worse than none
+            return found if found.certificate.gap < nothing.certificate.gap else nothing
+        w = self.weights
+        kernel = self.f - self.extra[:, : len(eta)] @ eta
+        if np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):
+            # No row with a curvature sees η, which went where a flat direction led it: half way back is as good.
+            middle = next(multipliers(qp, beta, kernel + qp.ridge * beta))
+            found = Answer(beta, middle, qp.certificate(beta, middle, w), w)
+            if goal.met(found.certificate):
+                return found
+        return Answer(beta, eta, qp.certificate(beta, eta, w), w)
+
+    def solve(self, tol: float, goal: Goal) -> Status:
+        """Newton steps until the relative gap is below tol."""
+        erm, self.tol = self.erm, tol
+        most = goal.max_iter if goal.max_iter > 0 else STEPS
         before, waited = np.inf, 0
         while True:
             beta = erm.asked(self.f)
@@ -172,11 +203,11 @@ class _Run:
             gradient = self.penalty * self.x - pushed
             primal = self._objective(self.f, self.x)
             gap = self._gap(primal, beta, pushed)
-            stop = self._record(primal, gap)
-            if gap <= self.options.tol:
+            stop = self._record(primal)
+            if gap <= tol:
                 return Status.CONVERGED
             if stop or self.steps >= most:
-                return stop or Status.MAX_ITERATIONS
+                return stop or spent(goal)
             waited = waited + 1 if primal >= before - NO_PROGRESS * abs(before) else 0
             if waited >= STALL:
                 return Status.STALLED
@@ -186,8 +217,8 @@ class _Run:
             self.length = self._step(direction, along)
             self.steps += 1
 
-    def _record(self, primal: float, gap: float) -> Status | None:
-        return self.monitor.step(self.steps, primal, gap, int(np.count_nonzero(self.theta)))
+    def _record(self, primal: float) -> Status | None:
+        return self.monitor.step(self.steps, active=int(np.count_nonzero(self.theta)), primal=primal)
 
     def _values(self, x: np.ndarray) -> np.ndarray:
         """Ẑx: one pass."""
@@ -220,7 +251,7 @@ class _Run:
             return (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
 
         gap = relative(beta, pushed)
-        if gap > self.options.tol or not len(self.erm.phi) or self.erm.K is None:
+        if gap > self.tol or not len(self.erm.phi) or self.erm.K is None:
             return gap
         held = self._held(beta)
         return relative(held, pushed + self._pushed(held - beta))
@@ -253,23 +284,19 @@ class _Run:
         index.sort()
         cost = erm.cost[index] * (erm.cost.sum() / erm.cost[index].sum())
         small = ERM(None, erm.y[index], cost, erm.loss, erm.phi[:, index] if len(erm.phi) else erm.phi)
-        options = replace(self.options, tol=max(SAMPLE_TOL, self.options.tol), growing=False, trace=False)
+        options = replace(self.options, growing=False, trace=False)
         run = _Sample(options, small, self.rows.take(index), self.constant, self.monitor)
-        run.solve()
+        run.solve(max(SAMPLE_TOL, self.tol), Goal())
         return run.x
 
     def _of_sweeps(self) -> np.ndarray:
         """The x after some sweeps of coordinate descent on the dual."""
         erm = self.erm
-        linear, quadratic, kink = erm.loss.conjugate_terms
-        p = -linear * erm.y if erm.loss.classification else -erm.y
-        ridge = quadratic / erm.cost
-        phi = erm.phi if len(erm.phi) else None
-        qp = QP(Ridged(as_gram(erm.K), ridge), p, *erm.box(), phi, None, np.full(erm.n, kink))
+        qp = erm.qp()
         watch = self.monitor.part("")
         watch.callback, watch.verbose = None, False
-        run = RowSweeps(qp, self.rows, ridge, self.constant, 1.0, self.options.seed, watch)
-        run.solve(None, max(SWEEPS_TOL, self.options.tol), SWEEPS, True, np.inf, np.inf)
+        run = RowSweeps(qp, self.rows, qp.ridge, self.constant, 1.0, self.options.seed, watch)
+        run.solve(None, max(SWEEPS_TOL, self.tol), Goal(max_iter=SWEEPS), True, np.inf, np.inf)
         return np.concatenate([run.w, run.multipliers, run.v[len(erm.phi) :]])
 
     def _search(self, direction: np.ndarray, along: np.ndarray) -> float:
@@ -310,19 +337,18 @@ class _Run:
             if part.any():
                 self.hessian += sign * self.rows.normal(part, self.extra)
         damped = self.hessian.copy()
-        diagonal = np.diagonal(damped)
-        damped[np.diag_indices_from(damped)] += np.where(self.penalty > 0, 0.0, UNPENALISED * diagonal.max())
+        damped[np.diag_indices_from(damped)] += self.held
         try:
             return -cho_solve(cho_factor(damped, check_finite=False), gradient, check_finite=False)
         except LinAlgError:  # rounding of rows that came and went
-            damped[np.diag_indices_from(damped)] += np.sqrt(UNPENALISED) * diagonal.max()
-            return -np.linalg.solve(damped, gradient)
+            damped[np.diag_indices_from(damped)] *= 1.0 + np.sqrt(UNPENALISED)
+            return -np.linalg.lstsq(damped, gradient, rcond=None)[0]
 
     def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
         """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
         crew = self._curved()
         diagonal = crew.sum("diagonal")
-        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + UNPENALISED * (1.0 + diagonal.max()))
+        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.held)
         x = np.zeros_like(gradient)
         residual = -gradient
         z = residual / scale
@@ -344,22 +370,20 @@ class _Run:
         return x
 
     def _curved(self) -> Crew:
-        """A crew over the rows with θ > 0, in as few blocks as there are threads: each answers with d numbers."""
+        """A crew over the rows with θ > 0."""
         rows, theta, extra = self.rows, self.theta, self.extra
         if not rows.stored:
             index = np.flatnonzero(theta)
             if len(index) < TAKE_BELOW * rows.n:
                 theta, extra = theta[index], extra[index]
                 rows = rows.take(index)
-            if rows.sparse:
-                rows = Rows(Sparse.of(rows.matrix()).split(rows.threads), rows.threads)
         return rows.crew(_Curved, (theta, extra.T))
 
 
 class _Sample(_Run):
     """A run that nobody watches, but that may be stopped."""
 
-    def _record(self, primal: float, gap: float) -> Status | None:
+    def _record(self, primal: float) -> Status | None:
         return self.monitor.stop_now()
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._jit import jit
 from ..gram import as_gram
 from ..problem import QP
 
 __all__ = ["MERGE_FROM", "Merged", "merge_duplicates"]
 
-DUST = 1e-12  # of the box: what rounding of sums leaves between a duplicate and its bound
 MERGE_FROM = 2000  # variables: below, looking for duplicates costs more than they do
 MERGE_GAIN = 0.98  # share of distinct variables above which merging is not worth it
 
@@ -31,19 +31,32 @@ class Merged:
         return np.bincount(self.owner, beta, len(self.first))
 
     def scatter(self, merged: np.ndarray) -> np.ndarray:
-        """Fill the duplicates one after the other, so that as few as possible are support vectors."""
+        """Fill the duplicates one after the other, so that as few as possible are support vectors.
+
+        Each group is filled on its own: one running sum over all of them would round by the size of the whole, and
+        what belongs at a bound would end up next to it.
+        """
         beta = np.zeros(len(self.owner))
-        for box, sign in ((self.upper, 1.0), (self.lower, -1.0)):
-            owner = self.owner[self.order]
-            room = np.maximum(sign * box, 0.0)[self.order]
-            room = np.where(np.isinf(room), np.abs(merged)[owner], room)
-            before = np.cumsum(room) - room
-            starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-            before -= before[starts][owner]
-            fill = np.clip(np.maximum(sign * merged, 0.0)[owner] - before, 0.0, room)
-            fill = np.where(np.abs(fill - room) <= DUST * room, room, np.where(fill <= DUST * room, 0.0, fill))
-            beta[self.order] += sign * fill
+        full = np.where(merged == self.qp.upper, 1, np.where(merged == self.qp.lower, -1, 0))
+        fill_groups(merged, full, self.owner, self.order, self.lower, self.upper, beta)
         return beta
+
+
+@jit
+def fill_groups(merged, full, owner, order, lower, upper, beta):
+    """β of the variables, sorted by owner, that add up to the merged ones; of a full group all are at their bound."""
+    group, left = -1, 0.0
+    for i in order:
+        if owner[i] != group:
+            group = owner[i]
+            left = merged[group]
+        if full[group] != 0:
+            beta[i] = upper[i] if full[group] > 0 else lower[i]
+        elif left > 0.0:
+            beta[i] = min(left, upper[i])
+        elif left < 0.0:
+            beta[i] = max(left, lower[i])
+        left -= beta[i]
 
 
 def merge_duplicates(qp: QP) -> Merged | None:

@@ -55,11 +55,12 @@ import numpy as np
 
 from .. import threads as th
 from .._jit import jit
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..goal import Goal
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import close
+from .base import GOAL, Answer, answer, close, spent
 from .equality import Equality
 from .finish import newton_finish
 from .groups import BIG, offsets
@@ -101,8 +102,6 @@ class MPD:
     eager: float = 0.3  # a dual step is due when the violation is this share of ρ |Aβ − b|; 0: only below ε_p
     orthogonal: bool = True  # make rows of A orthogonal first
     working_set: int | None = None  # q; None: an eighth of the variables, 64 at least and 512 at most
-    tol: float = 1e-3  # ε_p and ε_d: largest violation of the optimality conditions and of a constraint
-    max_iter: int = -1  # primal and dual steps; −1: 100 a variable and at least ten million
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that doubles
     newton: bool = True  # solve for the free variables and η at the end, where that is cheap
@@ -111,6 +110,10 @@ class MPD:
     seed: int = 0  # order in which the sample grows
 
     form: ClassVar[type] = QP
+
+    def pace(self, qp: QP) -> int:
+        """Iterations that cost about as much as a look at all rows."""
+        return qp.n
 
     def __post_init__(self) -> None:
         if self.hessian not in ("full", "diagonal", "bound"):
@@ -129,15 +132,19 @@ class MPD:
                 f"working_set={self.working_set} was asked for; found outside 1 … 4096; choose a size in that range"
             )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start``, which need not be feasible."""
-        monitor = monitor or Monitor()
-        run = _Run(self, qp, monitor)
-        beta, H_beta, status = run.solve(start)
-        eta = run.equality.T.T @ run.equality.multipliers(qp, beta, H_beta)
+    @once_more
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start``, which need not be feasible; ε_p and ε_d follow the goal.
+
+        Iterations are primal and dual steps; without a limit 100 a variable and at least ten million.
+        """
+        run = _Run(self, qp, goal, monitor or Monitor())
+        found, reason = run.solve(start)
         if self.trace:
             run.keep_trace()
-        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, run.gram.evals)
+        return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
 class _Part:
@@ -189,12 +196,13 @@ class _Set:
 class _Run:
     """One call of the solver: the state that its steps share."""
 
-    def __init__(self, options: MPD, qp: QP, monitor: Monitor) -> None:
+    def __init__(self, options: MPD, qp: QP, goal: Goal, monitor: Monitor) -> None:
         self.options = options
         self.qp = qp
+        self.goal = goal
         self.monitor = monitor
         self.gram: Gram = as_gram(qp.H)
-        if options.tol < WIDE_BELOW:
+        if goal.first_violation < WIDE_BELOW:
             self.gram = self.gram.wide()
         small = qp.n <= MATRIX_UP_TO
         if small:
@@ -202,7 +210,8 @@ class _Run:
         self.diag = self.gram.diag()
         self.equality = Equality.of(qp, options.orthogonal)
         self.q = options.working_set or (qp.n if small else int(np.clip(qp.n // 8, 64, 512)))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, self.q))
+        self.cache: RowCache
+        self._open_cache()
         self.rho = options.augment * self._unit()
         # What lacks must fit into the boxes. Working sets, which see a part of it at a time, find that out later.
         self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if small else 1.0
@@ -212,11 +221,15 @@ class _Run:
         self.r = np.zeros(self.equality.count)
         self.v = np.full(qp.n, np.nan)  # −(Hβ + p + Qᵀ(η + ρr)) where it is known
         self.steps = self.duals = self.iteration = 0
-        self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
         self.shrinking = options.shrinking
         self.joint = True  # working sets move η; else only when all variables are optimal for it, which cannot cycle
         self.trace = np.zeros((options.trace, 4 + self.equality.count))
         self.traced = np.zeros(3, np.int64)  # rows, dual steps and steps for the dual Hessian so far
+
+    def _open_cache(self) -> None:
+        self.cache = None  # what the one before holds is free first
+        self.cache = RowCache(self.gram, cache_bytes(self.options.cache_size), min(self.qp.n, self.q))
 
     def _unit(self) -> float:
         """What ρ is measured in: the curvature of H, or how fast the slopes change over the boxes, if that is more."""
@@ -228,29 +241,33 @@ class _Run:
 
     # -- from a first guess to a certified end ------------------------------------------------------------
 
-    def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
-        """β, Hβ computed by the problem, and why we stopped."""
-        qp, tol = self.qp, self.options.tol
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The answer that proves most, and why we stopped."""
+        qp, goal = self.qp, self.goal
         self.equality.feasible(np.zeros(qp.n), qp.lower, qp.upper, qp.eps)  # says so if there is no feasible point
         everything = np.arange(qp.n)
         self._begin(start)
         status = Status.CONVERGED if start is not None else self._grow()
-        accuracy = tol
+        accuracy, best = goal.first_violation, None
         for _ in range(REFINEMENTS):
             if status.converged:
                 status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
             near = status in (Status.CONVERGED, Status.STALLED)
             self._settle(near and self.options.newton)
-            H_beta = qp.times(self.beta)  # from here on no book-keeping counts
-            violation = self._refresh(H_beta)
-            stop = self._record(self._objective(_Part(self, everything)), violation, qp.n)
-            if near and violation < tol:
-                return self.beta, H_beta, Status.CONVERGED
-            if not near or stop:
-                return self.beta, H_beta, stop or status
+            found = answer(qp, goal, self.beta)  # from here on no book-keeping counts
+            self.beta = found.beta.copy()
+            self._refresh(qp.times(self.beta))
+            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
+                best = found
+            stop = self._record(-found.certificate.dual, found.certificate.violation, qp.n)
+            if goal.met(best.certificate) or not near or stop:
+                return best, stop or status
+            if self.gram.dtype != np.float64:  # rows fell short of an exact product
+                self.gram = self.gram.wide()
+                self._open_cache()
             accuracy *= 1.0 if status is Status.STALLED else FINER
             status = Status.CONVERGED
-        return self.beta, H_beta, Status.STALLED
+        return best, Status.STALLED
 
     def _begin(self, start: np.ndarray | None) -> None:
         """β in the box, and what belongs to it: η, r and v."""
@@ -328,7 +345,7 @@ class _Run:
             known, share = index, size / n
             if size == n:
                 break
-            accuracy = max(self.options.tol, GROW_TOL)
+            accuracy = max(self.goal.first_violation, GROW_TOL)
             status = self._solve_on(index, SHARE * accuracy, accuracy * n / size)
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.lower, self.upper = qp.lower, qp.upper
@@ -381,13 +398,13 @@ class _Run:
             pull = part.pull()
             violation, lack = float(pull.max()), float(np.abs(self.r).max(initial=0.0))
             objective = self._objective(part)
-            stop = self._record(objective, violation, len(part.index))
+            stop = self._record(np.nan, violation, len(part.index))  # Aβ = b does not hold yet: no bound of anything
             if violation < tol_p and lack < tol_d:
                 return Status.CONVERGED, None
             if stop:
                 return stop, None
             if self.steps >= self.most_steps:
-                return Status.MAX_ITERATIONS, None
+                return spent(self.goal), None
             if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
             if self.options.newton and self.steps - begun > PATIENCE * self.qp.n + 10_000:
@@ -458,7 +475,8 @@ class _Run:
             return
         moved = np.flatnonzero(delta)
         slab, slots, delta = self.cache.slab, S.slots[moved], delta[moved]
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads)
+        grain = th.grain(len(slots))
+        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
         part.v -= part.Q.T @ (self.eta - eta + self.rho * (self.r - r))
 
     def keep_trace(self) -> None:

@@ -31,11 +31,12 @@ from typing import ClassVar
 import numpy as np
 
 from .._jit import jit
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ..goal import Goal
+from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import close
+from .base import GOAL, Answer, answer, close, spent
 from .equality import Equality
 from .finish import newton_finish
 
@@ -58,12 +59,14 @@ DUST = 1e-14  # weight that is rounding
 class NearestPoint:
     """Gilbert and MDM steps, whichever triangle leads further."""
 
-    tol: float = 1e-3  # largest violation of the optimality conditions
-    max_iter: int = -1  # steps; −1: 100 a variable and at least ten million
     newton: bool = True  # solve for the free variables at the end, where that is cheap
     cache_size: float | str = "auto"  # megabytes for kernel rows
 
     form: ClassVar[type] = QP
+
+    def pace(self, qp: QP) -> int:
+        """Iterations that cost about as much as a look at all rows."""
+        return qp.n
 
     def objection(self, qp: QP) -> str | None:
         """Why it cannot take a problem, or None."""
@@ -78,27 +81,32 @@ class NearestPoint:
             'none; use "mpd" or "interior-point", which take any, or loss="squared_hinge"'
         )
 
-    def solve(self, qp: QP, start: np.ndarray | None = None, monitor: Monitor | None = None) -> Solution:
-        """Solve from ``start``, whose weights in each class are made to add up to one."""
+    @once_more
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start``, whose weights in each class are made to add up to one.
+
+        Iterations are steps; without a limit 100 a variable and at least ten million.
+        """
         objection = self.objection(qp)
         if objection:
             raise ValueError(objection)
-        monitor = monitor or Monitor()
-        run = _Run(self, qp, monitor)
-        beta, H_beta, status = run.solve(start)
-        eta = run.equality.T.T @ run.equality.multipliers(qp, beta, H_beta)
-        return close(qp, beta, eta, H_beta, status, max(1, run.steps), monitor, run.gram.evals)
+        run = _Run(self, qp, goal, monitor or Monitor())
+        found, reason = run.solve(start)
+        return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
 class _Run:
     """One call of the solver: the state that its steps share."""
 
-    def __init__(self, options: NearestPoint, qp: QP, monitor: Monitor) -> None:
+    def __init__(self, options: NearestPoint, qp: QP, goal: Goal, monitor: Monitor) -> None:
         self.options = options
         self.qp = qp
+        self.goal = goal
         self.monitor = monitor
         self.gram: Gram = as_gram(qp.H)
-        if options.tol < WIDE_BELOW:
+        if goal.first_violation < WIDE_BELOW:
             self.gram = self.gram.wide()
         if qp.n <= MATRIX_UP_TO:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
@@ -112,39 +120,32 @@ class _Run:
         self.weight = np.zeros(qp.n)  # λ
         self.g = np.zeros((self.hulls, qp.n))
         self.steps = self.iteration = 0
-        self.most_steps = options.max_iter if options.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
 
-    def solve(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Status]:
-        """β, Hβ computed by the problem, and why we stopped."""
-        qp, tol = self.qp, self.options.tol
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The answer that proves most, and why we stopped."""
+        qp, goal = self.qp, self.goal
         if len(np.unique(self.hull)) < self.hulls:  # one class: no coefficient can move
-            return np.zeros(qp.n), np.zeros(qp.n), Status.CONVERGED
+            return answer(qp, goal, np.zeros(qp.n)), Status.CONVERGED
         self._begin(np.zeros(qp.n) if start is None else np.asarray(start, np.float64))
-        accuracy = tol
+        accuracy, best = goal.first_violation, None
         for _ in range(REFINEMENTS):
             status = self._approach(MARGIN * accuracy)
             near = status in (Status.CONVERGED, Status.STALLED)
-            beta = self._beta()
-            H_beta = qp.times(beta)
-            violation = self._violation(beta, H_beta)
-            if near and self.options.newton:
-                most = max(1, NEWTON_WORK // qp.n)
-                better = newton_finish(self.gram, qp, self.equality, beta, -(H_beta + qp.p), most)
-                H_better = None if better is None else qp.times(better)
-                if better is not None and self._violation(better, H_better) < violation:
-                    beta, H_beta, violation = better, H_better, self._violation(better, H_better)
-            stop = self._record(qp.objective(beta, H_beta), violation)
-            if near and violation < tol:
-                return beta, H_beta, Status.CONVERGED
-            if not near or stop:
-                return beta, H_beta, stop or status
+            found = answer(qp, goal, self._beta())
+            if near and self.options.newton and not goal.met(found.certificate):
+                v = -(qp.times(found.beta) + qp.p)
+                better = newton_finish(self.gram, qp, self.equality, found.beta, v, max(1, NEWTON_WORK // qp.n))
+                other = found if better is None else answer(qp, goal, better)
+                found = other if other.certificate.violation < found.certificate.violation else found
+            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
+                best = found
+            stop = self._record(-found.certificate.dual, found.certificate.violation)
+            if goal.met(best.certificate) or not near or stop:
+                return best, stop or status
             accuracy *= 1.0 if status is Status.STALLED else FINER
-            self._begin(beta)
-        return beta, H_beta, Status.STALLED
-
-    def _violation(self, beta: np.ndarray, H_beta: np.ndarray) -> float:
-        eta = self.equality.multipliers(self.qp, beta, H_beta)
-        return self.qp.violation(beta, H_beta + self.qp.p + self.equality.Q.T @ eta)
+            self._begin(found.beta)
+        return best, Status.STALLED
 
     def _begin(self, beta: np.ndarray) -> None:
         """Weights that add up to one in each hull, and their products."""
@@ -193,7 +194,7 @@ class _Run:
             if stop:
                 return stop
             if self.steps >= self.most_steps:
-                return Status.MAX_ITERATIONS
+                return spent(self.goal)
             if self.options.newton and self.steps - begun > PATIENCE * n + 10_000:
                 return Status.STALLED
             if missing >= 0:

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..goal import NOTHING, Goal
 from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
@@ -76,8 +77,7 @@ PIVOTS = 5  # factorisations that takes,
 SPREAD = 25  # times the entries of a sparse row, if features are more, is what an entry of their products takes,
 AN_ENTRY = 100  # flops of which cost what a sweep spends on a number of Z
 NO_PROGRESS = 1e-14  # of the objective
-NO_GAP = 1e-12  # of the first gap: enough where the optimum is 0, so that no share of it can be reached
-ROUNDING = 1e-14  # of the sizes of all terms of the objective: the same for a start that is good already
+SHARE = 0.45  # of the violation asked for that steps may see: what is certified adds one that grows to one that shrinks
 LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # before sweeps without a limit end
 MOST_SWEEPS = 1_000_000
 FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
@@ -172,15 +172,15 @@ class RowSweeps:
         return self.beta @ self.state[:, EXTRA : EXTRA + self.extra] - self.offset
 
     def solve(
-        self, start: np.ndarray | None, tol: float, max_iter: int, shrinking: bool, hope: float, patience: float
+        self, start: np.ndarray | None, tol: float, goal: Goal, shrinking: bool, hope: float, patience: float
     ) -> Status:
         """Sweep until the relative gap is below tol, or it takes too long: see SOR."""
         qp, monitor = self.qp, self.monitor
-        most = max_iter if max_iter > 0 else MOST_SWEEPS
-        limit = min(patience * qp.n, np.inf if max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
+        most = goal.max_iter if goal.max_iter > 0 else MOST_SWEEPS
+        limit = min(patience * qp.n, np.inf if goal.max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
         self.shrink = SHRINK if shrinking else np.inf
         self._begin(start)
-        looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf)
+        looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf, np.inf)
         while True:
             active = sum(len(piece.active) for piece in self.pieces)
             enough = (tol, AGAIN * estimate)
@@ -189,27 +189,31 @@ class RowSweeps:
             if not self._finish():
                 last = min(most, TRIAL) if self.sweeps < TRIAL else most  # the trial ends with a call of its own
                 worst, slack = self._sweep(last - self.sweeps, next_look, enough)
-            stop = monitor.step(self.sweeps, self.objective, worst, active)
-            due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look
-            if due or not worst > 0.0:
-                gap = self._look()
+            due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look or not worst > 0.0
+            gap = self._look() if due else np.nan
+            # Between looks constraints do not hold, so that an objective bounds nothing.
+            known = (self.objective, gap - self.objective) if due else (np.nan, np.nan)
+            stop = monitor.step(self.sweeps, known[0], worst, active, primal=known[1])
+            if due:
                 if np.abs(self.beta).max(initial=0.0) > HUGE:
                     return Status.UNBOUNDED
-                if gap < np.inf and gap <= max(tol * self._size(gap), self.negligible):
+                near = gap < np.inf and gap <= max(tol * self._size(gap), self.negligible)
+                if near and worst <= SHARE * goal.violation:
                     return Status.CONVERGED
                 better = gap < 0.99 * best[0] or self.objective < best[1] - NO_PROGRESS * abs(self.objective)
+                better |= worst < 0.9 * best[2]
                 waited = 0 if better else waited + 1
                 if waited >= STALL_LOOKS:
                     if self.every >= MOST_PATIENT or not self.equality.count:
                         return Status.STALLED
                     self.every, waited = 4 * self.every, 0
-                best = min(gap, best[0]), min(self.objective, best[1])
+                best = min(gap, best[0]), min(self.objective, best[1]), min(worst, best[2])
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
             most_left = sum(len(piece.active) for piece in self.pieces) > MANY * qp.n
             hopeless = self.sweeps == TRIAL and most_left and slack > hope * abs(self.objective)
             if stop or hopeless or self.sweeps >= most or self.visits > limit:
                 self._hold()
-                return stop or Status.MAX_ITERATIONS
+                return stop or (Status.MAX_ITERATIONS if 0 < goal.max_iter <= self.sweeps else Status.EXHAUSTED)
 
     def _size(self, gap: float) -> float:
         """What a relative gap is a share of: the larger of primal and dual."""
@@ -225,9 +229,8 @@ class RowSweeps:
             H_beta = self.rows.dot(self.w) + self.state[:, RIDGE] * beta + self.constant * beta.sum()
             self.t[self.hard] = self.equality.multipliers(qp, beta, H_beta) / self.root
         self.v = self.t + self.lack
-        terms = 0.5 * float(self.state[:, CURVATURE] @ (beta * beta)) + float(np.abs(qp.p) @ np.abs(beta))
-        gap = self._look()
-        self.negligible = max(NO_GAP * gap if gap < np.inf else 0.0, ROUNDING * terms)
+        self._look()
+        self.negligible = NOTHING * qp.idle
 
     def _sweep(self, most: int, until: int, enough: tuple[float, float]) -> tuple[float, float]:
         """A sweep, or where rows are few and at hand as many as fill a call; what the last of them saw: the largest

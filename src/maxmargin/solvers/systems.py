@@ -18,23 +18,20 @@ step but does not move the answer.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 
 import numpy as np
 import qdldl
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import LinAlgError, cho_solve, eigh
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from .. import threads as th
 from ..rows import Block, Crew, Rows
+from .cholesky import cholesky
 
 __all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "System", "solve_spd"]
 
 FREE_SHIFT = 1e-12  # δ² in units of the diagonal that it is added to
 SHIFT = 1e-14  # first shift of a matrix that is not positive definite in floating point; grows until it is
-PARALLEL_FROM = 400  # rows of a matrix whose factorisation gains from a second thread
 LEAST_TO_KEEP = 1e-12  # θ h_ii below which a row hardly feels the others
 LSMR_TOL = 1e-10
 
@@ -55,19 +52,16 @@ class System(ABC):
         """x."""
 
 
-def factor_spd(M: np.ndarray, threads: int):
+def factor_spd(M: np.ndarray, threads: int) -> tuple[np.ndarray, bool]:
     """A Cholesky factor of the upper triangle of M, shifted as little as it takes."""
     shift = 0.0
     diagonal = M.diagonal().copy()
-    with th.blas_limit(threads) if len(M) >= PARALLEL_FROM else nullcontext():
-        while True:
-            factor, failed = dpotrf(M, clean=0)
-            if not failed:
-                return factor, False
-            shift = max(SHIFT, 100 * shift)
-            if not (shift < 1.0 and np.isfinite(diagonal).all()):
-                raise LinAlgError("a matrix of normal equations is not positive definite")
-            M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
+    while (factor := cholesky(M, threads)) is None:
+        shift = max(SHIFT, 100 * shift)
+        if not (shift < 1.0 and np.isfinite(diagonal).all()):
+            raise LinAlgError("a matrix of normal equations is not positive definite")
+        M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
+    return factor, False
 
 
 def solve_spd(M: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -84,9 +78,7 @@ class Normal(System):
 
     def prepare(self, crew):
         matrices, products = zip(*crew.ask("normal"), strict=True)
-        M = matrices[0]
-        for more in matrices[1:]:
-            M += more
+        M = crew.added_up(matrices)
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
         M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
@@ -158,11 +150,10 @@ class Dense(System):
         M = H * self.root
         M *= self.root[:, None]
         M[np.diag_indices(len(M))] += 1.0 + self.shift * theta
-        try:
-            with th.blas_limit(self.threads if len(M) >= PARALLEL_FROM else 1):
-                self.factor = cho_factor(M, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        factor = cholesky(M.T, self.threads)
+        if factor is None:
             return False
+        self.factor = factor, False
         self.AB = np.array([self._inverse(row) for row in self.A]).reshape(self.A.shape)
         schur = self.A @ self.AB.T
         k = len(self.A)

@@ -1,0 +1,56 @@
+"""What is asked of a solution, and the one judge of whether it was reached.
+
+A solver gets a goal and says why it stopped; whether the goal was reached is a comparison of the goal with a
+certificate, made here and nowhere else. ``Status.CONVERGED`` in any result is this judge's word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .solution import Certificate, Status
+
+__all__ = ["Goal"]
+
+FEASIBLE = 1e-8  # relative: what rounding may leave of a constraint; far below any tolerance on the objective
+NOTHING = 1e-13  # of the cost of a model that does nothing: a gap so small is none, where the optimum itself vanishes
+GAP_OF_VIOLATION = 1e-3  # LIBSVM at a violation of tol leaves a relative gap of more than that times tol (measured)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a solution must reach; a limit that is infinite asks for nothing."""
+
+    violation: float = np.inf  # largest violation of the optimality conditions, as LIBSVM's tol
+    gap: float = np.inf  # between primal and dual, as a share of the objective
+    max_iter: int = -1  # iterations of the solver, in its own units; −1: no limit
+    exact: bool = True  # whether the coefficients themselves will be used, or only the weights that they add up to
+
+    def met(self, found: Certificate) -> bool:
+        """Whether a certificate proves what was asked."""
+        near = found.relative_gap <= self.gap or found.gap <= NOTHING * found.idle
+        return bool(found.infeasibility <= FEASIBLE and found.violation <= self.violation and near)
+
+    def verdict(self, found: Certificate, reason: Status) -> Status:
+        """The status of a solution with this certificate, whose solver stopped for this reason."""
+        if self.met(found):
+            return Status.CONVERGED
+        return Status.STALLED if reason is Status.CONVERGED else reason
+
+    # A solver steers by what it can see: these are the first accuracies to try; ``met`` says whether they were enough.
+
+    @property
+    def first_violation(self) -> float:
+        """For a solver that sees violations."""
+        return min(self.violation, self.gap)
+
+    @property
+    def first_gap(self) -> float:
+        """For a solver that sees relative gaps."""
+        return min(self.gap, GAP_OF_VIOLATION * self.violation)
+
+    def capped(self, max_iter: int) -> Goal:
+        """The same goal with another limit of iterations."""
+        return replace(self, max_iter=max_iter)

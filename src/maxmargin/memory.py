@@ -1,0 +1,71 @@
+"""One budget of memory for all fits of this process that run at the same time.
+
+Each fit sees the same memory as free; if each took a share of it without a look at the others, a few of them would take
+more than there is. So caches reserve what they take. Reserved memory counts until its owner lets go of the reservation,
+and the part of it that is filled no longer shows as free.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+from . import host
+
+__all__ = ["Reservation", "reserve", "share"]
+
+ALL_CACHES = 2 / 3  # of what would be free without them; the rest is for what is computed from them, and for others
+ONE_CACHE = 1 / 2  # of what is left of that: a third of all for a fit alone, and something for those that come later
+
+
+class Reservation:
+    """Bytes that a cache may fill, and how many of them it has filled so far."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.filled = 0
+
+
+_lock = threading.Lock()
+_reserved: weakref.WeakSet[Reservation] = weakref.WeakSet()
+
+
+def reserve(size: int) -> Reservation:
+    """These bytes, whatever is free: somebody has asked for them."""
+    with _lock:
+        found = Reservation(size)
+        _reserved.add(found)
+        return found
+
+
+def share(most: int, least: int) -> Reservation:
+    """As many bytes as one more cache should take, within these limits."""
+    with _lock:
+        found = Reservation(max(least, min(most, _left_for_one())))
+        _reserved.add(found)
+        return found
+
+
+def left_for_one() -> int:
+    """Bytes that one more cache should take at most."""
+    with _lock:
+        return _left_for_one()
+
+
+def _left_for_one() -> int:
+    taken, filled = sum(r.size for r in _reserved), sum(r.filled for r in _reserved)
+    # Memory that is reserved and not filled shows as free. Addresses are gone as soon as they are reserved.
+    at_most = ALL_CACHES * min(host.free_memory() + filled, host.free_addresses() + taken)
+    return max(0, int(ONE_CACHE * (at_most - taken)))
+
+
+def _forked() -> None:
+    """In a child only the thread that forked goes on; the fits of the others never end there."""
+    global _lock
+    _lock = threading.Lock()
+    _reserved.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

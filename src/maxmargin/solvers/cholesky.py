@@ -1,0 +1,55 @@
+"""Cholesky factors by tiles that threads share, equal to the bit for any number of threads.
+
+LAPACK's factorisation with BLAS threads rounds differently with each number of them, because it cuts the matrix into as
+many pieces; and its threads wait for each other in a loop, which takes a hundred times as long where another process
+needs a core. Here the tiles have fixed sizes. For panels P of PANEL rows, from the top (left-looking),
+
+    UₚₚᵀUₚₚ = Mₚₚ − UᵀU over the rows above              a small matrix, factored by LAPACK
+    Uₚⱼ     = Uₚₚ⁻ᵀ (Mₚⱼ − UᵀU over the rows above)       tiles of columns j > P, shared by the threads
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from .. import threads as th
+
+__all__ = ["cholesky"]
+
+TILED_FROM = 400  # rows: a smaller matrix is factored in the time that handing over a few tiles takes
+PANEL = 128  # rows of U at a time: few enough that the part without threads is small, enough for a product to be quick
+TILE = 128  # columns, at least: fewer, and a product spends its time on laying out its operands
+
+
+def cholesky(M: np.ndarray, threads: int = 1) -> np.ndarray | None:
+    """U with UᵀU = M of which the upper triangle is read, or None where M is not positive definite.
+
+    What is below the diagonal of U means nothing.
+    """
+    with th.blas_limit(1):
+        if len(M) < TILED_FROM:
+            U, failed = dpotrf(M, clean=0)
+            return None if failed else U
+        U = np.array(M, np.float64, order="F")
+        done = all(_panel(U, r, min(len(U), r + PANEL), threads) for r in range(0, len(U), PANEL))
+    return U if done else None
+
+
+def _panel(U: np.ndarray, r: int, s: int, threads: int) -> bool:
+    """Rows r … s − 1 of U in place; whether their diagonal block was positive definite."""
+    above = U[:r, r:s]
+    corner, failed = dpotrf(U[r:s, r:s] - above.T @ above, clean=0)
+    if failed:
+        return False
+    U[r:s, r:s] = corner
+
+    def fill(a: int, b: int) -> None:
+        rest = U[r:s, s + a : s + b]
+        left = (U[:r, s + a : s + b].T @ above).T  # columns one after the other, as LAPACK wants them
+        np.subtract(rest, left, out=left)
+        rest[:] = dtrsm(1.0, corner, left, trans_a=1, overwrite_b=1)
+
+    th.spread(fill, len(U) - s, threads, max(TILE, th.grain((s - r) * (r + 0.5 * PANEL))))
+    return True

@@ -1,0 +1,303 @@
+"""A fit that says it has converged has converged: what is certified is what predict uses, and one judge says so."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_blobs, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+import maxmargin
+from estimators import by_hand
+from maxmargin import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.monitor import Monitor
+from maxmargin.problem import QP
+from maxmargin.solution import Certificate, History, Solution
+
+PERFECT = Certificate(1.0, 1.0, 0.0, 0.0, 0.0)
+
+
+class Liar:
+    """A solver that returns nothing good and says that it is perfect."""
+
+    form = QP
+
+    def solve(self, qp, goal=None, start=None, monitor=None):
+        beta = np.clip(np.zeros(qp.n), qp.lower, qp.upper)
+        return Solution(beta, np.zeros(len(qp.A)), PERFECT, Status.CONVERGED, 1, 0.0, 0, History())
+
+
+def noisy(n=300, d=5, seed=0):
+    return make_classification(n, d, n_informative=3, n_redundant=0, flip_y=0.2, random_state=seed)
+
+
+def rough(n, d=6, values=3, seed=0):
+    """Rows of few values, so that most of them occur several times, with labels that contradict each other."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, values, size=(n, d)).astype(float)
+    return X, np.where(X[:, 0] + X[:, 1] - X[:, 2] + rng.normal(size=n) > 1.0, 1, -1)
+
+
+def violation_of(model, K, y, C) -> float:
+    """m(β) − M(β) of a two-class SVC by its public attributes."""
+    (pair,) = by_hand.pairs(model, y)
+    C = np.broadcast_to(C, len(y))
+    G = -pair.y * (1.0 - pair.y * (K @ pair.beta))  # the slope along β
+    alpha = pair.y * pair.beta
+    grows = np.where(pair.y > 0, alpha < C, alpha > 0)
+    shrinks = np.where(pair.y > 0, alpha > 0, alpha < C)
+    return float((-G)[grows].max() - (-G)[shrinks].min())
+
+
+# -- nobody can say CONVERGED but the judge -------------------------------------------------------------
+
+
+MACHINES = [SVC(), NuSVC(nu=0.3), SVR(), NuSVR(), OneClassSVM(), SVDD(), LinearSVC(), LinearSVR()]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=repr)
+def test_a_solver_that_lies(machine):
+    X, y = noisy()
+    model = machine.set_params(solver=Liar())
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y.astype(float))
+    assert model.status_ is not Status.CONVERGED
+    assert model.fit_status_ == 1
+    assert model.certificate_ is not PERFECT
+    assert model.certificate_.relative_gap > 0.1 or model.certificate_.infeasibility > 0.1
+
+
+def test_a_solver_of_a_plain_problem_that_lies():
+    X, y = noisy()
+    qp = QP(X @ X.T, -(2.0 * y - 1.0), np.minimum(0, 2 * y - 1), np.maximum(0, 2 * y - 1), np.ones((1, len(y))), [0.0])
+    assert maxmargin.solve(qp, Liar()).status is Status.STALLED
+
+
+@pytest.mark.parametrize("base", [SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD])
+def test_attributes_that_were_altered_after_solving(base):
+    class Careless(base):
+        def _keep_support(self, X, support):
+            super()._keep_support(X, support[::-1].copy())  # the wrong vectors to the coefficients
+
+    X, y = noisy(seed=1)
+    kind = {"nu": 0.3} if base is NuSVC else {}
+    good = base(gamma=0.3, **kind).fit(X, y.astype(float))
+    assert good.status_ is Status.CONVERGED
+    with pytest.warns(ConvergenceWarning):
+        bad = Careless(gamma=0.3, **kind).fit(X, y.astype(float))
+    assert bad.status_ is not Status.CONVERGED
+    assert bad.certificate_.relative_gap > good.certificate_.relative_gap
+    assert bad.certificate_.relative_gap > 1e-3 or bad.certificate_.infeasibility > 1e-3
+
+
+@pytest.mark.parametrize("base", [LinearSVC, LinearSVR])
+def test_weights_that_were_altered_after_solving(base):
+    class Careless(base):
+        def _solve_rows(self, rows, problems):
+            outcome = super()._solve_rows(rows, problems)
+            self.intercept_ = self.intercept_ + 3.0
+            return outcome
+
+    X, y = noisy(seed=1)
+    assert base().fit(X, y).status_ is Status.CONVERGED
+    with pytest.warns(ConvergenceWarning):
+        bad = Careless().fit(X, y)
+    assert bad.status_ is not Status.CONVERGED
+    assert bad.certificate_.relative_gap > 0.1
+
+
+@pytest.mark.parametrize("solver", sorted(maxmargin.SOLVERS))
+def test_every_solver_reaches_the_same_tol(solver):
+    """tol is the largest violation for all of them, also for those that steer by a gap."""
+    X, y = noisy(400)
+    for kernel in ("linear", "rbf"):
+        try:
+            model = SVC(solver=solver, kernel=kernel, loss="squared_hinge", fit_intercept=solver != "adatron", tol=1e-4)
+            model.fit(X, y)
+        except ValueError as objection:
+            assert "use" in str(objection)
+            continue
+        assert model.status_ is Status.CONVERGED
+        assert model.certificate_.violation <= 1e-4
+
+
+# -- models that were wrong once ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.03, 0.07, 0.1, 0.7, 1.1, 13.7])
+def test_duplicates_and_a_cost_that_is_not_dyadic(C):
+    X, y = rough(4000)
+    model = SVC(C=C, gamma=0.2).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    K = by_hand.kernel_of(model, X)
+    assert violation_of(model, K, y, C) <= model.tol * (1 + 1e-6)
+    (pair,) = by_hand.pairs(model, y)
+    primal, dual = by_hand.c_svc(K, pair.y, pair.beta, pair.bias, np.full(len(y), C))
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    assert model.certificate_.dual == pytest.approx(dual, rel=1e-9)
+    assert primal - dual <= 1e-3 * primal
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_that_different_solvers_solve(seed):
+    """Each class keeps the weights that its own solver found."""
+    rng = np.random.default_rng(seed)
+    X, y = make_blobs(900, 6, centers=5, cluster_std=6.0, random_state=seed)
+    X = X * 10.0 ** rng.uniform(-3, 4, 6)
+    model = LinearSVC(C=1e4, tol=1e-6).fit(X, y)
+    for c, (proof, w, b) in enumerate(zip(model.certificates_, model.coef_, model.intercept_, strict=True)):
+        f, t = X @ w + b, np.where(y == c, 1.0, -1.0)
+        primal = 0.5 * w @ w + 1e4 * (np.maximum(0.0, 1.0 - t * f) ** 2).sum()
+        assert proof.primal == pytest.approx(primal, rel=1e-8)
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("solver", ["auto", "interior-point", "mpd", "smo", "sor"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_largest_feasible_nu(kernel, solver):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 4))
+    order = np.argsort(X[:, 0] + 0.5 * rng.normal(size=400))
+    y = np.zeros(400, int)
+    y[order[280:]] = 1  # 70 : 30
+    model = NuSVC(nu=0.6, kernel=kernel, solver=solver).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.score(X, y) > 0.75
+
+
+def test_timestamps():
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 60.0, 300))
+    y = np.sin(t / 5.0) + 0.05 * rng.normal(size=300)
+    near = SVR(C=10).fit(t[:, None], y)
+    far = SVR(C=10).fit(t[:, None] + 1.7e9, y)
+    assert far.status_ is Status.CONVERGED
+    assert far.score(t[:, None] + 1.7e9, y) == pytest.approx(near.score(t[:, None], y), abs=1e-3)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("machine", [SVC(kernel="linear"), SVR(kernel="linear"), LinearSVC(), LinearSVR()], ids=repr)
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e7])
+@pytest.mark.parametrize("n", [500, 2500])
+def test_a_feature_far_from_the_origin(n, offset, machine, sparse):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 5))
+    y = X @ np.array([1.0, -1.0, 0.5, 0.2, 0.0]) + 0.2 * rng.normal(size=n)
+    target = np.where(y > 0, 1, -1) if hasattr(machine, "decision_function") else y
+    near = machine.set_params(C=100.0).fit(X, target).score(X, target)
+    X[:, 0] += offset
+    rows = sp.csr_matrix(X) if sparse else X
+    far = machine.fit(rows, target)
+    assert far.status_ is Status.CONVERGED
+    assert far.certificate_.relative_gap < 1e-2
+    assert far.score(rows, target) == pytest.approx(near, abs=0.02)
+    again = rows @ np.ravel(far.coef_.toarray() if sp.issparse(far.coef_) else far.coef_) + far.intercept_[0]
+    values = far.decision_function(rows) if hasattr(far, "decision_function") else far.predict(rows)
+    np.testing.assert_allclose(again, values, atol=1e-6 * max(1.0, offset * 1e-6) * np.abs(values).max())
+
+
+def test_a_negative_margin_turns_no_function_round():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    y[rng.permutation(200)[:90]] ^= 1
+    with pytest.warns(UserWarning, match="no margin"):
+        model = NuSVC(nu=0.05, kernel="linear").fit(X, y)
+    assert model.score(X, y) >= 0.5
+    assert (model.margin_ <= 1e-8).all()
+
+
+# -- what is said ---------------------------------------------------------------------------------------
+
+
+def test_a_tolerance_that_proves_little_is_told():
+    X, y = noisy(400, seed=2)
+    with pytest.warns(ConvergenceWarning, match=r"tol=5 is met.*proves little.*% above.*lower tol"):
+        model = SVC(C=100.0, tol=5.0, solver=maxmargin.SMO(newton=False)).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+
+
+@pytest.mark.parametrize("merging", [True, False])
+def test_history_is_of_the_whole_problem(merging):
+    X, y = rough(12000, d=8)
+    seen = []
+    model = SVC(C=0.7, gamma=0.2, callback=seen.append, solver=maxmargin.Decomposition(merging=merging)).fit(X, y)
+    objective = model.history_.column("objective")
+    assert (np.diff(objective) <= 1e-6 * np.abs(objective[-1])).all()
+    assert objective[-1] == pytest.approx(-model.certificate_.dual, rel=1e-12)
+    primal = model.history_.column("primal")
+    assert primal[-1] == pytest.approx(model.certificate_.primal, rel=1e-12)
+    best = model.certificate_.primal
+    assert all(-step["objective"] <= best * (1 + 1e-9) for step in seen)
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------------------------
+
+
+def press(step):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+needs_sigint = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a process")
+
+
+@needs_sigint
+def test_ctrl_c_ends_a_search_and_leaves_the_model():
+    X, y = noisy()
+    fits = []
+
+    class Counted(SVC):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(self)
+            return super().fit(X, y, sample_weight)
+
+    search = GridSearchCV(Counted(callback=press, tol=1e-9), {"C": [1.0, 10.0, 100.0]}, cv=3)
+    with pytest.warns(ConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert len(fits) == 1
+    assert fits[0].status_ is Status.INTERRUPTED
+    assert fits[0].predict(X).shape == y.shape
+
+
+@needs_sigint
+def test_ctrl_c_can_be_kept():
+    X, y = noisy()
+    with maxmargin.keep_interrupted(), pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = SVC(callback=press, tol=1e-9).fit(X, y)
+    assert model.status_ is Status.INTERRUPTED
+
+
+@needs_sigint
+def test_an_ignored_interrupt_stays_ignored():
+    X, y = noisy()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert SVC(callback=press).fit(X, y).status_ is Status.CONVERGED
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_callback_that_raises_among_many_pairs_is_heard_at_once():
+    X, y = make_blobs(1500, 4, centers=10, cluster_std=8.0, random_state=0)
+    calls = []
+
+    def fail(step):
+        calls.append(step)
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        SVC(C=1e4, callback=fail, n_jobs=2).fit(X, y)
+    assert len(calls) <= 4
+
+
+def test_the_clock_does_not_count_compilation(monkeypatch):
+    compiled = [0.0]
+    monkeypatch.setattr("maxmargin.monitor.compiling_seconds", lambda: compiled[0])
+    monitor = Monitor(time_limit=5.0)
+    compiled[0] = 100.0
+    assert monitor.stop_now() is None
+    assert monitor.seconds < 0.0
