@@ -21,7 +21,6 @@ from .models import (
     evidence_of,
     functions_of,
     kernel_of,
-    linear_loss,
     linear_parts,
     linear_primal,
     linear_rows,
@@ -44,6 +43,7 @@ CLOSE = 0.01  # share of the objective: models that near to their optimum are co
 POINTS = 0.05  # accuracy or R² by which predictions may be worse then
 FEW = 20  # samples on which a score means nothing
 HUGE = 1e100  # an attribute that is of no use
+TIMED = ("hang", "gave up", "modest")
 AWAY = 1e4  # times the size of all that is added to it: an intercept that has run away
 
 
@@ -66,8 +66,11 @@ def patience(problem: Problem) -> float:
 
 
 def check_seed(seed: int) -> Report:
-    """Make the problem of this number, fit it and check it."""
-    return check(make_problem(seed))
+    """Make the problem of this number, fit it and check it; twice where time ran out, as the first may compile."""
+    report = check(make_problem(seed))
+    if report.failures and all(f.kind in TIMED for f in report.failures):
+        report = check(make_problem(seed))
+    return report
 
 
 def check(problem: Problem) -> Report:
@@ -364,9 +367,6 @@ def _judge_linear(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, ((primal, rounding), c) in enumerate(zip(values, model.certificates_, strict=True)):
         label = f"problem {number}: " if number else ""
-        part = parts[number]
-        zero = float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])  # the value of f = 0
-        rounding += textbook.UNIT * zero
         _compare(report, f"{label}primal", c.primal, primal, SAME * abs(primal) + rounding)
         if c.gap < -rounding - 1e-9 * abs(primal):
             report.fail("false proof", f"{label}a negative gap of {c.gap:.3g}, {c.relative_gap:.1e} of the objective")
@@ -402,7 +402,6 @@ def _ask_about_linear(problem, X, phi, part: LinearPart, value, certificate, tol
         return
     theirs, rounding = linear_primal(problem, X, phi, part, *answer)
     primal, own = value
-    rounding += textbook.UNIT * float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])
     if certificate.dual > theirs * (1 + 1e-9) + rounding + own:
         report.fail(
             "worse", f"dual {certificate.dual:.9g} above the primal value {theirs:.9g} of a referee; {certificate}"

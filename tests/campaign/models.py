@@ -25,7 +25,7 @@ __all__ = [
     "parts_of",
 ]
 
-FEASIBLE = 1e-8  # share of a box or of a sum of absolute values by which a constraint may be missed
+FEASIBLE = 1e-6  # share of a box or of a sum of absolute values by which a constraint may be missed
 
 
 def kernel_of(problem: Problem) -> textbook.Kernel | None:
@@ -206,11 +206,12 @@ def linear_loss(problem: Problem, y, f, near=0.0) -> tuple[np.ndarray, np.ndarra
 
 
 def linear_primal(problem: Problem, X, phi, part: LinearPart, w, bias, slopes) -> tuple[float, float]:
-    """(½‖w‖² + Σ C_i ℓ_i, its rounding); an intercept with a penalty is one more weight."""
+    """(½‖w‖² + Σ C_i ℓ_i, its rounding, of which that of f = 0 is a part); a penalised intercept is one more weight."""
     f = X @ w + bias + phi @ slopes
     near = textbook.UNIT * (np.abs(X) @ np.abs(w) + abs(bias) + np.abs(phi) @ np.abs(slopes) + np.abs(part.y))
     value, pull = linear_loss(problem, part.y, f, near)
     scaling = problem.params.get("intercept_scaling") if problem.params.get("fit_intercept", True) else None
     penalty = 0.0 if scaling is None else 0.5 * (bias / scaling) ** 2
     primal = 0.5 * float(w @ w) + penalty + float(part.cost @ value)
-    return primal, float((part.cost * pull) @ near) + textbook.UNIT * primal
+    nothing = float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])
+    return primal, float((part.cost * pull) @ near) + textbook.UNIT * (primal + nothing)

@@ -3,16 +3,9 @@
 import pytest
 
 from campaign.checks import check_seed
-from campaign.runner import warm_up
 
 PROBLEMS = 300
 EACH = 10  # problems a test
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiled():
-    """No time limit counts compiling."""
-    warm_up()
 
 
 @pytest.mark.parametrize("first", range(0, PROBLEMS, EACH))

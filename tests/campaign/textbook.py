@@ -51,7 +51,7 @@ __all__ = [
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 AT_BOUND = 1e-12  # of a box: nearer than this to a bound is at the bound
-DUST = 3e-7  # of a cost: with constraints held to 1e-8 this makes for roundings of 3e-15
+DUST = 3e-15  # of the sum of all costs: a sum of coefficients that is rounding
 BLOCK = 1 << 22  # kernel values held at a time
 
 
@@ -173,15 +173,15 @@ class Part:
     def imbalance(self) -> float:
         """The largest |Σ c_i φ_j(x_i)|, the constant included, as a share of Σ |c_i| times the largest |φ_j|.
 
-        Where all c are next to nothing, their rounding is that of the costs.
+        Where c are differences of coefficients of the size of their costs, rounding is that of the costs.
         """
         columns = [self.phi[:, j] for j in range(len(self.slopes))]
         columns += [np.ones(len(self.coef))] if self.free_bias else []
         found = 0.0
         for column in columns:
-            total = (np.abs(self.coef).sum() + DUST * self.cost.sum()) * np.abs(column).max()
-            if total > 0:
-                found = max(found, abs(float(self.coef @ column)) / total)
+            largest, sum_ = np.abs(column).max(), abs(float(self.coef @ column))
+            if sum_ > DUST * self.cost.sum() * largest:
+                found = max(found, sum_ / (np.abs(self.coef).sum() * largest))
         return found
 
 
