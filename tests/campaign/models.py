@@ -23,8 +23,10 @@ __all__ = [
     "linear_rows",
     "nu_scale",
     "parts_of",
+    "tolerance",
 ]
 
+NOTHING = 2e-13  # of the value of f = 0: an objective that is 0 up to rounding
 FEASIBLE = 1e-6  # share of a box or of a sum of absolute values by which a constraint may be missed
 
 
@@ -80,10 +82,17 @@ def parts_of(problem: Problem, model) -> list[Part]:
     dual = np.asarray(model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_, np.float64)
     C = float(problem.params.get("C", 1.0) or 1.0)
 
+    seen = problem.params.get("kernel") == "linear" and problem.machine not in ("OneClassSVM", "SVDD")
+    W = model.coef_ if seen else None
+    W = W.toarray() if sp.issparse(W) else W
+
     def part(rows, y, cost, support, coef, number) -> Part:
         full = np.zeros(problem.n)
         full[support] = coef
-        if kernel is None:
+        weights = None
+        if seen:
+            Kc, size, weights = linear_sums(X[rows], full[rows], W[number], free)
+        elif kernel is None:
             Kc, size = textbook.kernel_sum(None, X[rows], support, coef)
         else:
             Kc, size = textbook.kernel_sum(kernel, X, support, coef, at=X[rows])
@@ -91,7 +100,7 @@ def parts_of(problem: Problem, model) -> list[Part]:
         if problem.machine == "SVDD":
             diagonal = X.diagonal()[rows] if kernel is None else kernel.diagonal(X[rows])
         own = float(bias[number])
-        return Part(rows, y, cost, full[rows], own, Kc, size, phi[rows], slopes[number], free, diagonal)
+        return Part(rows, y, cost, full[rows], own, Kc, size, phi[rows], slopes[number], free, diagonal, weights)
 
     if problem.machine not in CLASSIFIERS:
         rows = np.flatnonzero(weight)
@@ -121,6 +130,23 @@ def parts_of(problem: Problem, model) -> list[Part]:
             cost = C * cost
         parts.append(part(rows, y, cost, support, coef, number))
     return parts
+
+
+def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, free: bool):
+    """(Kc, its size, what the published weights give) for a linear kernel.
+
+    Where the bias is free, Σ c = 0, and v = Σ c_i x_i may be added up from rows that are seen from their mean.
+    """
+    near = X - (X.mean(axis=0) if free else 0.0)
+    v = near.T @ coef
+    size = np.abs(X) @ (np.abs(v) + np.abs(near).T @ np.abs(coef))
+    return X @ v, size, textbook.Weights(X @ w, np.abs(X) @ np.abs(w), float(w @ w), 0.5 * float((w - v) @ (w - v)))
+
+
+def tolerance(problem: Problem, part: Part) -> float:
+    """tol in the units of f: the function of the machines with ν grows with the weights, and so does what is seen."""
+    tol = problem.params.get("tol", 1e-3)
+    return tol * min(1.0, float(part.cost.mean())) if problem.machine in ("NuSVC", "OneClassSVM") else tol
 
 
 def nu_scale(problem: Problem, part: Part) -> tuple[np.ndarray, float]:
@@ -214,4 +240,4 @@ def linear_primal(problem: Problem, X, phi, part: LinearPart, w, bias, slopes) -
     penalty = 0.0 if scaling is None else 0.5 * (bias / scaling) ** 2
     primal = 0.5 * float(w @ w) + penalty + float(part.cost @ value)
     nothing = float(part.cost @ linear_loss(problem, part.y, np.zeros(len(part.y)))[0])
-    return primal, float((part.cost * pull) @ near) + textbook.UNIT * (primal + nothing)
+    return primal, float((part.cost * pull) @ near) + textbook.UNIT * primal + NOTHING * nothing

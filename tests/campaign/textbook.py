@@ -38,6 +38,7 @@ __all__ = [
     "Evidence",
     "Kernel",
     "Part",
+    "Weights",
     "UNIT",
     "c_svc",
     "kernel_sum",
@@ -139,6 +140,16 @@ def loss(name: str, y, f, near=0.0, delta: float = 0.5, epsilon: float = 0.0) ->
 
 
 @dataclass(frozen=True)
+class Weights:
+    """w of a linear kernel."""
+
+    Xw: np.ndarray
+    size: np.ndarray  # |X||w|
+    square: float  # ‖w‖²
+    apart: float  # ½‖w − Xᵀc‖²
+
+
+@dataclass(frozen=True)
 class Part:
     """One problem of a fitted model, on the samples that take part in it."""
 
@@ -153,22 +164,50 @@ class Part:
     slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))  # g
     free_bias: bool = True
     diagonal: np.ndarray | None = None  # K_ii, for SVDD
+    weights: Weights | None = None  # of a linear kernel, where predictions use them
 
     @property
     def values(self) -> np.ndarray:
-        """f at the rows."""
-        return self.Kc + self.bias + (self.phi @ self.slopes if len(self.slopes) else 0.0)
+        """f at the rows, as it is published."""
+        return (self.Kc if self.weights is None else self.weights.Xw) + self._rest
+
+    @property
+    def by_coefficients(self) -> np.ndarray:
+        """f at the rows from the coefficients: the same, unless weights are published that differ."""
+        return self.Kc + self._rest
+
+    @property
+    def _rest(self) -> np.ndarray | float:
+        return self.bias + (self.phi @ self.slopes if len(self.slopes) else 0.0)
 
     @property
     def rounding(self) -> np.ndarray:
         """How well f − y is known."""
+        return self._known_to(self.size if self.weights is None else self.weights.size)
+
+    @property
+    def coefficient_rounding(self) -> np.ndarray:
+        """How well f − y is known from the coefficients."""
+        return self._known_to(self.size)
+
+    def _known_to(self, size: np.ndarray) -> np.ndarray:
         functions = np.abs(self.phi) @ np.abs(self.slopes) if len(self.slopes) else 0.0
-        return UNIT * (self.size + abs(self.bias) + functions + np.abs(self.y))
+        return UNIT * (size + abs(self.bias) + functions + np.abs(self.y))
 
     @property
     def quadratic(self) -> float:
-        """‖w‖² = cᵀKc."""
+        """cᵀKc, which is ‖w‖² for the w that the coefficients add up to."""
         return float(self.coef @ self.Kc)
+
+    @property
+    def half(self) -> float:
+        """½‖w‖² of the published function."""
+        return 0.5 * (self.quadratic if self.weights is None else self.weights.square)
+
+    @property
+    def apart(self) -> float:
+        """½‖w − v‖², where w is published and v is what the coefficients add up to: it is a part of the gap."""
+        return 0.0 if self.weights is None else self.weights.apart
 
     def imbalance(self) -> float:
         """The largest |Σ c_i φ_j(x_i)|, the constant included, as a share of Σ |c_i| times the largest |φ_j|.
@@ -245,21 +284,21 @@ def _evidence(
     return Evidence(
         primal=float(primal),
         dual=float(dual),
-        gap=float(np.sum(rows)),
+        gap=float(np.sum(rows)) + scale**2 * part.apart,
         violation=float(violations[0]),
         strict=float(violations[1]),
         least=float(violations[2]),
         outside=max(_outside(part.coef * scale, lower, upper), part.imbalance(), lack),
         gap_rounding=gap_rounding,
         value_rounding=value_rounding,
-        violation_rounding=2.0 * scale * float(rounding.max(initial=0.0)),
+        violation_rounding=2.0 * scale * float(part.coefficient_rounding.max(initial=0.0)),
     )
 
 
 def c_svc(part: Part, name: str = "hinge", delta: float = 0.5) -> Evidence:
     """½‖w‖² + Σ C_i ℓ(y_i f_i): hinge, its square, or the hinge with a parabola on |1 − m| ≤ δ."""
     y, C, c = part.y, part.cost, part.coef
-    m, alpha, half = y * part.values, y * c, 0.5 * part.quadratic
+    m, alpha = y * part.values, y * c
     value, pull = loss(name, y, part.values, part.rounding, delta)
     # The conjugate of C ℓ is −ask α + curve α²/2 on [0, top].
     ask, curve, top = 1.0, np.zeros(len(c)), C
@@ -268,25 +307,26 @@ def c_svc(part: Part, name: str = "hinge", delta: float = 0.5) -> Evidence:
     elif name == "huber":
         ask, curve = 1.0 + delta, 2.0 * delta / C
     conjugate = 0.5 * curve * alpha**2
-    primal = half + C @ value
-    dual = ask * alpha.sum() - conjugate.sum() - half
+    primal = part.half + C @ value
+    dual = ask * alpha.sum() - conjugate.sum() - 0.5 * part.quadratic
     rows = C * value - ask * alpha + conjugate + alpha * m
-    s = part.values - ask * y + curve * c
+    s = part.by_coefficients - ask * y + curve * c
     return _evidence(part, primal, dual, rows, C * pull, s, np.where(y > 0, 0.0, -top), np.where(y > 0, top, 0.0))
 
 
 def svr(part: Part, epsilon: float, squared: bool) -> Evidence:
     """½‖w‖² + Σ C_i max(0, |f_i − y_i| − ε), or its square."""
     y, C, c = part.y, part.cost, part.coef
-    r, half = part.values - y, 0.5 * part.quadratic
+    r = part.values - y
     name = "squared_epsilon_insensitive" if squared else "epsilon_insensitive"
     value, pull = loss(name, y, part.values, part.rounding, epsilon=epsilon)
     curve, top = (1.0 / (2.0 * C), np.full(len(c), np.inf)) if squared else (np.zeros(len(c)), C)
     conjugate = 0.5 * curve * c**2
-    primal = half + C @ value
-    dual = y @ c - epsilon * np.abs(c).sum() - conjugate.sum() - half
+    primal = part.half + C @ value
+    dual = y @ c - epsilon * np.abs(c).sum() - conjugate.sum() - 0.5 * part.quadratic
     rows = C * value + conjugate + epsilon * np.abs(c) + c * r
-    return _evidence(part, primal, dual, rows, C * pull, r + curve * c, -top, top, eps=epsilon)
+    s = part.by_coefficients - y + curve * c
+    return _evidence(part, primal, dual, rows, C * pull, s, -top, top, eps=epsilon)
 
 
 def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
@@ -295,16 +335,17 @@ def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
     The coefficients are c = α − α*, and what is left of Σ (α + α*) = ν ΣC is spread over both where ε = 0.
     """
     y, C, c = part.y, part.cost, part.coef
-    r, half = part.values - y, 0.5 * part.quadratic
+    r = part.values - y
     total = nu * C.sum()
     above, below = np.maximum(0.0, r - epsilon), np.maximum(0.0, -r - epsilon)
-    primal = half + total * epsilon + C @ (above + below)
-    dual = y @ c - half
+    primal = part.half + total * epsilon + C @ (above + below)
+    dual = y @ c - 0.5 * part.quadratic
     rows = np.append(C * (above + below) + c * r, epsilon * total)
     pull = C * (np.abs(r) - epsilon + part.rounding > 0)
     lack = max(0.0, np.abs(c).sum() / total - 1.0)
     evidence = _evidence(part, primal, dual, rows, pull, r, -C, C, eps=epsilon, lack=lack, terms=abs(epsilon) * total)
     none, side = np.zeros(len(C)), np.repeat([1.0, -1.0], len(C))
+    r = part.by_coefficients - y
     s, pairs = np.r_[r + epsilon, r - epsilon], np.r_[np.maximum(c, 0.0), np.minimum(c, 0.0)]
     if part.free_bias:
         found = _violations(s, pairs, np.r_[none, -C], np.r_[C, none])
@@ -327,36 +368,35 @@ def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
     rho = sign * scale
     f, beta = scale * part.values, scale * part.coef
     alpha = y * beta
-    half = 0.5 * scale**2 * part.quadratic
     short = np.maximum(0.0, rho - y * f)
-    primal, dual = half - rho * total + w @ short, -half
+    primal, dual = scale**2 * part.half - rho * total + w @ short, -0.5 * scale**2 * part.quadratic
     rows = w * short - alpha * (rho - y * f)
     pull = w * (rho - y * f + scale * part.rounding > 0)
     lower, upper = np.where(y > 0, 0.0, -w), np.where(y > 0, w, 0.0)
     lack = abs(alpha.sum() / total - 1.0)
+    g = scale * part.by_coefficients
     evidence = _evidence(
-        part, primal, dual, rows, pull, f - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
+        part, primal, dual, rows, pull, g - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
     )
     if part.free_bias:
         return evidence
-    found = _violations(y * f - rho, alpha, np.zeros(len(w)), w)  # one constraint, of α
+    found = _violations(y * g - rho, alpha, np.zeros(len(w)), w)  # one constraint, of α
     return replace(evidence, violation=found[0], strict=found[1], least=found[2])
 
 
 def one_class(part: Part, nu: float, rho: float) -> Evidence:
-    """½‖w‖² − ρ S + Σ w_i max(0, ρ − f_i) with Σ c_i = S = ν Σw, for weights of mean 1."""
-    scale = 1.0 / part.cost.mean()
-    w, beta, rho = scale * part.cost, scale * part.coef, scale * rho
-    f = scale * (part.values - part.bias)
+    """½‖w‖² − ρ S + Σ w_i max(0, ρ − f_i) with Σ c_i = S = ν Σw."""
+    w, beta = part.cost, part.coef
+    f = part.values - part.bias
     total = nu * w.sum()
-    half = 0.5 * float(beta @ (scale * part.Kc))
+    half = 0.5 * float(beta @ part.Kc)
     short = np.maximum(0.0, rho - f)
     primal, dual = half - rho * total + w @ short, -half
     rows = w * short - beta * (rho - f)
-    pull = w * (rho - f + scale * part.rounding > 0)
+    pull = w * (rho - f + part.rounding > 0)
     lack = abs(beta.sum() / total - 1.0)
     box = np.zeros(len(w)), w
-    return _evidence(part, primal, dual, rows, pull, f - rho, *box, scale=scale, lack=lack, terms=abs(rho) * total)
+    return _evidence(part, primal, dual, rows, pull, f - rho, *box, lack=lack, terms=abs(rho) * total)
 
 
 def svdd(part: Part) -> Evidence:
