@@ -9,7 +9,7 @@
 | worse           | a referee has found a point that the certificate rules out                                       |
 | predictions     | ``decision_function`` or ``predict`` are not what the attributes say, or worse than a referee's  |
 | not the same    | weights and copies, order, splits, shifts or scales change the solution by more than gaps allow  |
-| gave up         | it stopped without having been asked to, though the tolerance is within reach of float64         |
+| gave up         | "auto" stopped without having been asked to, though float64 can reach the tolerance              |
 | modest          | the tolerance is met, but the status does not say so                                             |
 | silent          | no warning where one is due: an early stop, or a gap of more than a tenth                        |
 | objection       | a solver does not take a problem, and names no other that does                                   |
@@ -63,7 +63,7 @@ class Report:
     n: int
     d: int
     seconds: float = 0.0
-    outcome: str = "ok"  # "ok", "skipped", "slow" or "failed"
+    outcome: str = "ok"  # "ok", "skipped", "slow" (a named solver falls short and says so) or "failed"
     detail: str = ""
     failures: list[Failure] = field(default_factory=list)
 

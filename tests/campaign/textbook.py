@@ -51,7 +51,9 @@ __all__ = [
 ]
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
-AT_BOUND = 1e-12  # of a box: nearer than this to a bound is at the bound
+DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
+HIDDEN_MARGIN = 1e-8  # a margin of a ν-SVC that is none, and is not published
+AT_BOUND = 1e-8  # of a box: nearer than this to a bound is at the bound; constraints are held no better
 DUST = 3e-15  # of the sum of all costs: a sum of coefficients that is rounding
 BLOCK = 1 << 22  # kernel values held at a time
 
@@ -89,7 +91,7 @@ class Kernel:
             return 1.0 + self.gamma * (np.abs(X) @ np.abs(Z).T) + abs(self.coef0)
         if self.name in ("rbf", "laplacian"):
             exponent = self.gamma * cdist(X, Z, "sqeuclidean" if self.name == "rbf" else "cityblock")
-            return (1.0 + exponent) * np.exp(-exponent)
+            return DIFFERENCES / UNIT * (1.0 + exponent) * np.exp(-exponent)
         return np.abs(self.function(np.abs(X), np.abs(Z)) if self.name == "products" else self.values(X, Z))
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
@@ -351,10 +353,20 @@ def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
         found = _violations(s, pairs, np.r_[none, -C], np.r_[C, none])
     else:  # one constraint, of α and α*
         found = _violations(side * s, side * pairs, np.r_[none, none], np.r_[C, C])
-    # Which α_i and α_i* are both > 0, if any, is not published; it moves a slope by 2ε at most.
-    hidden = 2.0 * abs(epsilon) if np.abs(c).sum() < total * (1 - 1e-8) else 0.0
-    rounding = evidence.violation_rounding + hidden
-    return replace(evidence, violation=found[0], strict=found[1], least=found[2], violation_rounding=rounding)
+    # Which α_i and α_i* are both > 0, if any, is not published: it moves a slope by 2ε at most, and where they cancel,
+    # sums are as good as their terms.
+    spent = np.abs(c).sum()
+    hidden = spent < total * (1 - 1e-8)
+    terms_of_sums = total / max(spent, 1e-300) if hidden else 1.0
+    return replace(
+        evidence,
+        violation=found[0],
+        strict=found[1],
+        least=found[2],
+        violation_rounding=terms_of_sums * evidence.violation_rounding + (2.0 * abs(epsilon) if hidden else 0.0),
+        gap_rounding=terms_of_sums * evidence.gap_rounding,
+        value_rounding=terms_of_sums * evidence.value_rounding,
+    )
 
 
 def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
@@ -378,6 +390,14 @@ def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
     evidence = _evidence(
         part, primal, dual, rows, pull, g - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
     )
+    if not sign:
+        more = HIDDEN_MARGIN * total
+        evidence = replace(
+            evidence,
+            gap_rounding=evidence.gap_rounding + 2.0 * more,
+            value_rounding=evidence.value_rounding + 2.0 * more,
+            violation_rounding=evidence.violation_rounding + 2.0 * HIDDEN_MARGIN,
+        )
     if part.free_bias:
         return evidence
     found = _violations(y * g - rho, alpha, np.zeros(len(w)), w)  # one constraint, of α
