@@ -1,0 +1,866 @@
+"""Many small QPs whose matrices are parts of one: solved by one compiled leaf, without Python between them.
+
+With k classes there are k (k − 1) / 2 pairs to separate, each a QP of a few dozen variables that takes microseconds. A
+solver that is called for each of them takes a millisecond to set itself up. Here the problems lie end to end: problem q
+has the variables starts[q] … starts[q + 1] of the arrays, variable i is the row points[i] of a matrix that all share,
+and its matrix is
+
+    H_ij = sign_i sign_j K[points_i, points_j] + ridge_i δ_ij
+
+    for each problem
+        gather H;  β <- a feasible start;  v <- −(Hβ + p)
+        repeat
+            pair steps, or single steps without equality constraints (pairs.py), some for each variable
+            Newton's step on the free variables, from one active set to the next (as finish.py, see below)
+            v <- −(Hβ + p) anew
+        until the largest violation < tol
+        the level of each group, and the certificate of problem.py
+
+What a thread does depends on the problem alone, so that results are equal to the bit for any number of threads. The
+leaf puts a problem aside only where v is computed anew, which is why it can stop for a look at the clock and go on.
+
+Newton's step. With F the free variables and a reference variable in each group, δ = Z d keeps the sums, and d solves
+ZᵀH_FF Z d = Zᵀ target. Its matrix is a Gram matrix of differences, factored by Cholesky with pivots: where points are
+duplicates or the kernel is of low rank, the factor ends, and d is zero for the variables that are left over, which
+depend on the others. Each step is a descent, whatever the rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .. import threads as th
+from .._jit import jit
+from ..gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
+from ..monitor import Monitor
+from ..problem import GAP_ROUNDING, QP
+from ..solution import Certificate, Status
+from .groups import BIG, Groups
+from .pairs import HUGE, pair_steps, single_steps
+
+__all__ = ["Batch", "SmallProblems", "SmallSolutions", "certify_small", "solve_small", "suits"]
+
+SMALL_UP_TO = 600  # variables: up to here decomposition, too, takes the matrix whole and all variables at once
+MATRIX_BYTES = 1 << 25  # of the matrix that the problems of a batch share
+STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
+MARGIN = 0.9  # of tol is what v as it is carried along must reach, so that v computed anew does, too
+NEWTON_ROUNDS = 60  # active sets
+NEWTON_WORK = 10_000_000  # multiply-adds, some 5 ms, after which the rest is left to pair steps
+FLAT = 1e-11  # pivot, relative to the largest, that counts as none
+EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
+HELD = 1e-9  # of the coefficients: what rounding may do to the sum of a group
+DUST = 1e-12  # of the larger bound: a coefficient that near to a bound is there
+FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
+STALL_ROUNDS = 20  # without progress before we give up
+STALL_DECREASE = 1e-13  # of the objective: less is no progress
+LEAST_STEPS, STEPS_EACH = 10_000_000, 100  # the step limit, and that of a variable, where none is given: LIBSVM's
+WORK_A_LOOK = 20_000_000  # multiply-adds of a thread between two looks at the clock: some 10 ms
+WORK_A_PROBLEM = 10_000  # to begin with one, in multiply-adds
+WORK_A_VARIABLE = 30  # looks at each other variable that a variable takes on average, for shares of the work
+THREADS_FROM = 2_000_000  # multiply-adds, a millisecond: below, a second thread costs more than it brings
+
+CONVERGED, UNFINISHED, MAX_ITERATIONS, STALLED, UNBOUNDED, INFEASIBLE = range(6)
+STATUS = {
+    CONVERGED: Status.CONVERGED,
+    MAX_ITERATIONS: Status.MAX_ITERATIONS,
+    STALLED: Status.STALLED,
+    UNBOUNDED: Status.UNBOUNDED,
+}
+PROOF = ("primal", "dual", "gap", "violation", "infeasibility")  # the numbers of a certificate
+
+
+def _none() -> np.ndarray:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class SmallProblems:
+    """QPs laid end to end; an empty array stands for zeros (group, eps, ridge) or ones (sign)."""
+
+    starts: np.ndarray  # (problems + 1,): where the variables of each begin
+    points: np.ndarray  # row of the shared matrix of each variable
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    columns: np.ndarray  # (k, groups): of A, those of the variables of each group
+    sums: np.ndarray  # (problems, groups): what each group of variables adds up to
+    group: np.ndarray = field(default_factory=_none)  # of each variable
+    eps: np.ndarray = field(default_factory=_none)
+    ridge: np.ndarray = field(default_factory=_none)
+    sign: np.ndarray = field(default_factory=_none)
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "points", "group"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.int64))
+        for name in ("p", "lower", "upper", "columns", "sums", "eps", "ridge", "sign"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float64))
+        n = len(self.points)
+        fits = all(len(a) == n for a in (self.p, self.lower, self.upper))
+        fits &= all(len(a) in (0, n) for a in (self.group, self.eps, self.ridge, self.sign))
+        fits &= self.starts[0] == 0 and self.starts[-1] == n and bool((np.diff(self.starts) > 0).all())
+        fits &= self.columns.ndim == 2 and self.sums.shape == (len(self), self.columns.shape[1])
+        if not fits:
+            raise ValueError(
+                f"{len(self)} problems with {n} variables together were asked for; found arrays of other lengths; "
+                "give an entry for each variable, at least one variable and a row of sums for each problem"
+            )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Variables of each problem."""
+        return np.diff(self.starts)
+
+    @classmethod
+    def of(cls, qps: list[QP]) -> SmallProblems | None:
+        """These QPs, or None: each must be a view of one matrix, with constraints that pair steps keep."""
+        views = [_view(qp.H) for qp in qps]
+        if not views or any(view is None or view.K is not views[0].K for view in views):
+            return None
+        try:
+            groups = [Groups.of(qp) for qp in qps]
+        except ValueError:
+            return None
+        if any(not np.array_equal(g.columns, groups[0].columns) for g in groups):
+            return None
+        several = groups[0].count > 1
+        return cls(
+            np.concatenate([[0], np.cumsum([qp.n for qp in qps])]),
+            np.concatenate([view.points for view in views]),
+            np.concatenate([qp.p for qp in qps]),
+            np.concatenate([qp.lower for qp in qps]),
+            np.concatenate([qp.upper for qp in qps]),
+            groups[0].columns,
+            np.vstack([g.sums for g in groups]),
+            np.concatenate([g.label for g in groups]) if several else _none(),
+            _unless_zero([qp.eps for qp in qps]),
+            _unless_zero([view.ridge for view in views]),
+            1.0 + _unless_zero([view.sign - 1.0 for view in views]),
+        )
+
+
+@dataclass(frozen=True)
+class SmallSolutions:
+    """What was found for each of the problems, laid end to end as they are."""
+
+    starts: np.ndarray
+    beta: np.ndarray  # of each variable
+    H_beta: np.ndarray
+    levels: np.ndarray  # (problems, groups): v of a free variable, with its ε
+    multipliers: np.ndarray  # (problems, k): η
+    proof: np.ndarray  # (problems, 5): the numbers of a Certificate
+    n_iter: np.ndarray  # steps of each problem
+    code: np.ndarray  # of STATUS, or UNFINISHED
+    stop: Status | None = None  # why some are unfinished
+
+    def of(self, problem: int) -> np.ndarray:
+        """β of one problem."""
+        return self.beta[self.starts[problem] : self.starts[problem + 1]]
+
+    def certificate(self, problem: int) -> Certificate:
+        return Certificate(*self.proof[problem].tolist())
+
+    def status(self, problem: int) -> Status:
+        return STATUS.get(int(self.code[problem]), self.stop)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Problems that share so few points that the matrix on these is formed."""
+
+    points: np.ndarray
+    problems: np.ndarray
+
+
+def suits(sizes: np.ndarray) -> bool:
+    """Whether problems of these sizes are so small that setting up a solver for each would take most of the time."""
+    return int(np.max(sizes)) <= SMALL_UP_TO
+
+
+def solve_small(
+    gram,
+    problems: SmallProblems,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    threads: int = 1,
+    monitor: Monitor | None = None,
+    start: np.ndarray | None = None,
+    batches: list[Batch] | None = None,
+) -> SmallSolutions:
+    """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
+
+    ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
+    start, with the certificate of that.
+    """
+    gram = as_gram(gram)
+    monitor = monitor or Monitor()
+    run = _Run(problems, tol, max_iter, threads, monitor, start)
+    for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
+        run.solve(gram, batch)
+    return run.solutions()
+
+
+def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """(problems, 5): the numbers of a Certificate for any coefficients and levels."""
+    K = as_gram(gram).dense()
+    proof = np.empty((len(problems), len(PROOF)))
+    certify_slice(K, np.arange(len(K)), *_arrays(problems), 0, len(problems), beta, levels, proof)
+    return proof
+
+
+class _Run:
+    """One call of the solver: what its batches share."""
+
+    def __init__(self, problems: SmallProblems, tol, max_iter, threads, monitor, start) -> None:
+        count, n = len(problems), len(problems.points)
+        self.problems, self.tol, self.threads, self.monitor = problems, tol, threads, monitor
+        most = max_iter if max_iter > 0 else np.maximum(LEAST_STEPS, STEPS_EACH * problems.sizes)
+        self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
+        self.beta = np.zeros(n) if start is None else np.array(start, np.float64)
+        self.product = np.zeros(n)
+        self.levels = np.zeros(problems.sums.shape)
+        self.proof = np.zeros((count, len(PROOF)))
+        self.steps = np.zeros(count, np.int64)
+        self.progress = np.full((count, 3), np.inf)  # least objective, least violation, rounds since (inf: not begun)
+        self.code = np.full(count, UNFINISHED, np.int64)
+        self.work = (WORK_A_PROBLEM + WORK_A_VARIABLE * problems.sizes * problems.sizes).astype(np.int64)
+        self.stop: Status | None = None
+
+    def solve(self, gram: Gram, batch: Batch) -> None:
+        """The problems of a batch, a few milliseconds of each thread at a time."""
+        K, place = self._matrix(gram, batch.points)
+        waiting = batch.problems
+        while len(waiting) and not self._stopped(gram):
+            done = np.cumsum(self.work[waiting])
+            count = max(1, int(np.searchsorted(done, WORK_A_LOOK * th.SLICES * self.threads)))
+            now, later = waiting[:count], waiting[count:]
+            self._pass(K, place, now, WORK_A_LOOK, self.threads if done[count - 1] > THREADS_FROM else 1)
+            waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
+        if len(waiting):
+            self._pass(K, place, waiting, 0, 1)  # a certificate for where they are
+        bad = batch.problems[self.code[batch.problems] == INFEASIBLE]
+        if len(bad):
+            raise ValueError(
+                f"feasible QPs were asked for; found {len(bad)} (the first is number {bad[0]}) in which a group of "
+                "variables must add up to more than its box allows; check the constraints (ν too large?)"
+            )
+
+    def _matrix(self, gram: Gram, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The matrix on some points, and where in it each point is."""
+        whole = gram.whole()
+        if whole is not None and whole.dtype == np.float64:
+            return whole, np.arange(gram.n)
+        place = np.full(gram.n, -1)
+        place[points] = np.arange(len(points))
+        return np.ascontiguousarray(gram.block(points), np.float64), place
+
+    def _pass(self, K, place, numbers: np.ndarray, room: int, threads: int) -> None:
+        shared = (*_arrays(self.problems), numbers)
+        found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
+
+        def leaf(first: int, last: int) -> None:
+            solve_slice(K, place, *shared, first, last, self.tol, self.most, room, *found)
+
+        th.spread(leaf, len(numbers), threads, grain=1, align=1)
+
+    def _stopped(self, gram: Gram) -> bool:
+        """Tell the monitor how far we are, and ask it whether to go on."""
+        begun = np.isfinite(self.progress[:, 2])
+        proof = self.proof[begun]
+        self.stop = self.stop or self.monitor.step(
+            int(self.steps.sum()),
+            -float(proof[:, PROOF.index("dual")].sum()),
+            float(proof[:, PROOF.index("violation")].max(initial=0.0)) if begun.any() else float("inf"),
+            int((self.code == UNFINISHED).sum()),
+            gram.evals,
+        )
+        return self.stop is not None
+
+    def solutions(self) -> SmallSolutions:
+        problems = self.problems
+        columns = problems.columns
+        if columns.shape == (1, 1):
+            multipliers = self.levels / columns[0, 0]
+        else:  # columnsᵀ η = level
+            multipliers = np.linalg.lstsq(columns.T, self.levels.T, rcond=None)[0].T if columns.size else self.levels
+        return SmallSolutions(
+            problems.starts, self.beta, self.product, self.levels, multipliers, self.proof,
+            np.maximum(1, self.steps), self.code, self.stop,
+        )  # fmt: skip
+
+
+def _arrays(problems: SmallProblems) -> tuple:
+    """Problems in the order in which leaves take them."""
+    return (
+        problems.starts, problems.points, problems.p, problems.lower, problems.upper,
+        problems.eps, problems.ridge, problems.sign, problems.group, problems.sums,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _View:
+    """sign_i sign_j K[points_i, points_j] + ridge_i δ_ij."""
+
+    K: np.ndarray
+    points: np.ndarray
+    ridge: np.ndarray
+    sign: np.ndarray
+
+
+def _view(H) -> _View | None:
+    """A matrix as a part of one that is at hand, or None."""
+    if isinstance(H, Ridged):
+        inner = _view(H.inner)
+        return None if inner is None else replace(inner, ridge=inner.ridge + H.added)
+    if isinstance(H, Signed):
+        inner = _view(H.inner)
+        return None if inner is None else replace(inner, sign=inner.sign * H.sign)
+    if isinstance(H, Tiled):
+        inner = _view(H.inner)
+        if inner is None or inner.ridge.any():
+            return None
+        return _View(inner.K, inner.points[H.point], np.zeros(H.n), inner.sign[H.point])
+    if isinstance(H, PrecomputedGram):
+        points = np.arange(H.n) if H.index is None else H.index
+        return _View(H.K, points, np.zeros(H.n), np.ones(H.n))
+    return None
+
+
+def _unless_zero(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if any(part.any() for part in parts) else _none()
+
+
+# -- leaves: those below work on one problem, its variables sorted by group ---------------------------------------
+
+
+@jit
+def load_matrix(K, place, points, ridge, sign, H):
+    """H of one problem."""
+    n = len(points)
+    for r in range(n):
+        row = K[place[points[r]]]
+        for c in range(n):
+            H[r, c] = row[place[points[c]]]
+    if len(sign) > 0:
+        for r in range(n):
+            for c in range(n):
+                H[r, c] *= sign[r] * sign[c]
+    if len(ridge) > 0:
+        for r in range(n):
+            H[r, r] += ridge[r]
+
+
+@jit
+def into_box(x, lower, upper, edges, sums):
+    """Move x into its box, then along each group in turn until its sum is right; whether that can be."""
+    for r in range(len(x)):
+        x[r] = min(max(x[r], lower[r]), upper[r])
+    for g in range(len(sums)):
+        total = 0.0
+        for r in range(edges[g], edges[g + 1]):
+            total += x[r]
+        missing = sums[g] - total
+        slack = FEASIBLE * abs(missing)
+        for r in range(edges[g], edges[g + 1]):
+            step = min(max(missing, lower[r] - x[r]), upper[r] - x[r])
+            x[r] = upper[r] if step == upper[r] - x[r] else (lower[r] if step == lower[r] - x[r] else x[r] + step)
+            missing -= step
+        if abs(missing) > slack:
+            return False
+    return True
+
+
+@jit
+def times(H, x, product):
+    """product = Hx."""
+    n = len(x)
+    for c in range(n):
+        product[c] = 0.0
+    for r in range(n):
+        if x[r] != 0.0:
+            row = H[r]
+            change = x[r]
+            for c in range(n):
+                product[c] += change * row[c]
+
+
+@jit
+def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
+    """v, what to add to it, and m and M of each group; returns the objective."""
+    value = 0.0
+    for r in range(len(x)):
+        v[r] = -(product[r] + p[r])
+        rise[r] = -BIG if x[r] >= upper[r] else (-eps[r] if x[r] >= 0.0 else eps[r])
+        fall[r] = BIG if x[r] <= lower[r] else (-eps[r] if x[r] > 0.0 else eps[r])
+        value += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
+    for g in range(len(high)):
+        high[g] = -BIG
+        low[g] = BIG
+        for r in range(edges[g], edges[g + 1]):
+            high[g] = max(high[g], v[r] + rise[r])
+            low[g] = min(low[g], v[r] + fall[r])
+    return value
+
+
+@jit
+def largest_violation(high, low, grouped):
+    """max (m − M) over the groups; without equality constraints the level is 0."""
+    if not grouped:
+        return max(high[0], 0.0) - min(low[0], 0.0)
+    worst = 0.0
+    for g in range(len(high)):
+        worst = max(worst, high[g] - low[g])
+    return worst
+
+
+@jit
+def set_levels(high, low, levels):
+    """Half way between m and M, or the one of them that there is."""
+    for g in range(len(levels)):
+        if high[g] < -BIG / 2:
+            levels[g] = low[g] if low[g] < BIG / 2 else 0.0
+        else:
+            levels[g] = 0.5 * (high[g] + low[g]) if low[g] < BIG / 2 else high[g]
+
+
+@jit
+def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
+    """The numbers of ``QP.certificate``: primal, dual, gap, violation, infeasibility."""
+    objective = 0.0
+    gap = 0.0
+    grow = 0.0
+    shrink = 0.0
+    outside = 0.0
+    lack = 0.0
+    groups = len(levels)
+    for g in range(max(1, groups)):
+        level = levels[g] if groups > 0 else 0.0
+        total = 0.0
+        for r in range(edges[g], edges[g + 1]):
+            s = product[r] + p[r] + level
+            d = ridge[r] if len(ridge) > 0 else 0.0
+            a = s - d * x[r]
+            objective += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
+            total += x[r]
+            zero = min(max(0.0, lower[r]), upper[r])
+            if d > 0.0:
+                z = min(
+                    max((-a - eps[r]) / d if a < -eps[r] else ((eps[r] - a) / d if a > eps[r] else 0.0), lower[r]),
+                    upper[r],
+                )
+            else:
+                z = lower[r] if a > eps[r] else (upper[r] if a < -eps[r] else zero)
+            if abs(z) == np.inf:
+                gap = np.inf  # an infinite box without curvature bounds nothing
+            else:
+                term = a * (x[r] - z) + eps[r] * (abs(x[r]) - abs(z)) + 0.5 * d * (x[r] * x[r] - z * z)
+                gap += max(term, 0.0)
+            if x[r] < upper[r]:
+                grow = max(grow, -(s + (eps[r] if x[r] >= 0.0 else -eps[r])))
+            if x[r] > lower[r]:
+                shrink = max(shrink, s + (eps[r] if x[r] > 0.0 else -eps[r]))
+            outside = max(outside, max(lower[r] - x[r], x[r] - upper[r]))
+        if groups > 0:
+            gap -= level * (total - sums[g])
+            lack += abs(total - sums[g])
+    dual = -objective
+    if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+        gap = 0.0
+    proof[0] = dual + gap
+    proof[1] = dual
+    proof[2] = gap
+    proof[3] = grow + shrink
+    proof[4] = max(outside, lack)
+
+
+@jit
+def factor(M, L, pivots):
+    """Cholesky with pivots, M ≈ LᵀL with the rows of L in the order of the pivots; returns their number."""
+    m = len(M)
+    rest = np.empty(m)
+    largest = 0.0
+    for r in range(m):
+        rest[r] = M[r, r]
+        largest = max(largest, rest[r])
+    for k in range(m):
+        best = 0
+        for r in range(1, m):
+            if rest[r] > rest[best]:
+                best = r
+        if not rest[best] > FLAT * largest:
+            return k
+        pivots[k] = best
+        row = L[k]
+        for c in range(m):
+            row[c] = M[best, c]
+        for t in range(k):
+            before = L[t]
+            share = before[best]
+            for c in range(m):
+                row[c] -= share * before[c]
+        root = np.sqrt(rest[best])
+        for c in range(m):
+            row[c] /= root
+        for c in range(m):
+            rest[c] -= row[c] * row[c]
+        row[best] = root
+        rest[best] = -1.0  # taken
+    return m
+
+
+@jit
+def solve_factored(L, pivots, rank, right, d):
+    """d += what solves M d = right on the pivots; right is used up."""
+    part = np.empty(rank)
+    for k in range(rank):
+        row = L[k]
+        part[k] = right[pivots[k]] / row[pivots[k]]
+        for c in range(len(right)):
+            right[c] -= part[k] * row[c]
+    for k in range(rank - 1, -1, -1):
+        row = L[k]
+        for t in range(k + 1, rank):
+            part[k] -= row[pivots[t]] * part[t]
+        part[k] /= row[pivots[k]]
+    for k in range(rank):
+        d[pivots[k]] += part[k]
+
+
+@jit
+def newton_step(H, target, F, reference):
+    """The step of the free variables F that equals their targets, as far as they are independent.
+
+    reference[a] is the position in F of the variable that takes back what variable F[a] gets, −1 if there is none,
+    and a itself for these variables.
+    """
+    count = len(F)
+    moving = np.empty(count, np.int64)
+    m = 0
+    for a in range(count):
+        if reference[a] != a:
+            moving[m] = a
+            m += 1
+    M = np.empty((m, m))
+    right = np.empty(m)
+    for a in range(m):
+        i, k = F[moving[a]], reference[moving[a]]
+        row = H[i]
+        right[a] = target[moving[a]]
+        for b in range(m):
+            M[a, b] = row[F[moving[b]]]
+        if k >= 0:
+            right[a] -= target[k]
+            back = H[F[k]]
+            for b in range(m):
+                M[a, b] -= back[F[moving[b]]]
+    for b in range(m):
+        k = reference[moving[b]]
+        if k >= 0:
+            back = H[F[k]]
+            for a in range(m):
+                M[a, b] -= back[F[moving[a]]]
+                if reference[moving[a]] >= 0:
+                    M[a, b] += back[F[reference[moving[a]]]]
+    L = np.empty((m, m))
+    pivots = np.empty(m, np.int64)
+    rank = factor(M, L, pivots)
+    d = np.zeros(m)
+    residual = right.copy()
+    solve_factored(L, pivots, rank, residual, d)
+    for a in range(m):  # once more with what rounding left
+        residual[a] = right[a]
+        for b in range(m):
+            residual[a] -= M[a, b] * d[b]
+    solve_factored(L, pivots, rank, residual, d)
+    delta = np.zeros(count)
+    for a in range(m):
+        delta[moving[a]] = d[a]
+        if reference[moving[a]] >= 0:
+            delta[reference[moving[a]]] -= d[a]
+    return delta
+
+
+@jit
+def newton_rounds(H, p, v, x, lower, upper, eps, edges, grouped):
+    """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
+
+    x is better afterwards, or as before.
+    """
+    n = len(x)
+    groups = len(edges) - 1
+    before = x.copy()
+    free = np.empty(n, np.bool_)
+    direction = np.empty(n)  # of a variable at 0 with ε: where it is about to go
+    F = np.empty(n, np.int64)
+    reference = np.empty(n, np.int64)
+    target = np.empty(n)
+    size = 1.0
+    start = 0.0
+    for r in range(n):
+        free[r] = lower[r] < x[r] < upper[r] and (eps[r] == 0.0 or x[r] != 0.0)
+        direction[r] = 1.0 if x[r] > 0.0 else (-1.0 if x[r] < 0.0 else 0.0)
+        size = max(size, abs(v[r]))
+        start += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
+    work = 0
+    for _ in range(NEWTON_ROUNDS):
+        count = 0
+        for g in range(groups):
+            first = count
+            for r in range(edges[g], edges[g + 1]):
+                if free[r]:
+                    F[count] = r
+                    reference[count] = first if grouped else -1
+                    target[count] = v[r] - eps[r] * direction[r]
+                    count += 1
+        if work + count * count * (count // 2 + n) > NEWTON_WORK:
+            break
+        work += count * count * (count // 2) + 3 * count * n
+        if count > 0:
+            delta = newton_step(H, target[:count], F[:count], reference[:count])
+            wrong = False
+            for a in range(count):
+                r = F[a]
+                back = eps[r] > 0.0 and x[r] == 0.0 and direction[r] * delta[a] < 0.0
+                if back or (x[r] <= lower[r] and delta[a] < 0.0) or (x[r] >= upper[r] and delta[a] > 0.0):
+                    free[r] = False  # set free, but the joint step would push it out: it stays
+                    wrong = True
+            if wrong:
+                continue
+            length = 1.0
+            blocked = -1
+            end = 0.0
+            for a in range(count):
+                r = F[a]
+                if delta[a] == 0.0:
+                    continue
+                if delta[a] > 0.0:
+                    bound = min(upper[r], 0.0) if eps[r] > 0.0 and direction[r] < 0.0 else upper[r]
+                else:
+                    bound = max(lower[r], 0.0) if eps[r] > 0.0 and direction[r] > 0.0 else lower[r]
+                share = (bound - x[r]) / delta[a]
+                if share < length:
+                    length = max(share, 0.0)
+                    blocked = a
+                    end = bound
+            for a in range(count):
+                r = F[a]
+                new = end if a == blocked else min(max(x[r] + length * delta[a], lower[r]), upper[r])
+                change = new - x[r]
+                x[r] = new
+                if change != 0.0:
+                    row = H[r]
+                    for c in range(n):
+                        v[c] -= change * row[c]
+            if blocked >= 0:
+                free[F[blocked]] = False
+                continue
+        settled = True
+        for g in range(groups):
+            up = -1
+            down = -1
+            high = -BIG
+            low = BIG
+            for r in range(edges[g], edges[g + 1]):
+                if x[r] < upper[r]:
+                    a = v[r] - (eps[r] if x[r] >= 0.0 else -eps[r])
+                    if a > high:
+                        high = a
+                        up = r
+                if x[r] > lower[r]:
+                    a = v[r] - (eps[r] if x[r] > 0.0 else -eps[r])
+                    if a < low:
+                        low = a
+                        down = r
+            above = high - low if grouped else high
+            below = high - low if grouped else -low
+            if up >= 0 and (down >= 0 or not grouped) and above > EXACT * size and not free[up]:
+                free[up] = True
+                direction[up] = 1.0
+                settled = False
+            if down >= 0 and (up >= 0 or not grouped) and below > EXACT * size and not free[down]:
+                free[down] = True
+                direction[down] = -1.0
+                settled = False
+        if settled:
+            break
+    value = 0.0
+    held = True
+    for g in range(groups):
+        moved = 0.0
+        total = 1.0
+        for r in range(edges[g], edges[g + 1]):
+            value += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
+            moved += x[r] - before[r]
+            total += abs(x[r])
+        if grouped and abs(moved) > HELD * total:
+            held = False
+    if not (held and value <= start + EXACT * max(1.0, abs(start))):
+        for r in range(n):
+            x[r] = before[r]
+    return work
+
+
+@jit
+def without_dust(x, lower, upper):
+    """Take away what rounding left between a variable and its bound, or zero: it is not free."""
+    for r in range(len(x)):
+        bound = 0.0
+        if abs(lower[r]) < np.inf:
+            bound = abs(lower[r])
+        if abs(upper[r]) < np.inf:
+            bound = max(bound, abs(upper[r]))
+        zero = min(max(0.0, lower[r]), upper[r])
+        if abs(x[r] - lower[r]) <= DUST * bound:
+            x[r] = lower[r]
+        elif abs(x[r] - upper[r]) <= DUST * bound:
+            x[r] = upper[r]
+        elif abs(x[r] - zero) <= DUST * bound:
+            x[r] = zero
+
+
+@jit
+def by_group(group, first, last, order, edges):
+    """The variables first … last of a problem in the order of their groups, and where each group begins."""
+    n = last - first
+    groups = len(edges) - 1
+    edges[0] = 0
+    if len(group) == 0:
+        for r in range(n):
+            order[r] = first + r
+        edges[groups] = n
+        return
+    count = 0
+    for g in range(groups):
+        for i in range(first, last):
+            if group[i] == g:
+                order[count] = i
+                count += 1
+        edges[g + 1] = count
+
+
+# -- leaves that work on a list of problems ------------------------------------------------------------------------
+
+
+@jit
+def certify_slice(
+    K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, first, last, beta, levels, proof
+):  # fmt: skip
+    """The certificates of problems first … last from coefficients and levels alone."""
+    edges = np.zeros(max(1, sums.shape[1]) + 1, np.int64)
+    for q in range(first, last):
+        n = starts[q + 1] - starts[q]
+        order = np.empty(n, np.int64)
+        by_group(group, starts[q], starts[q + 1], order, edges)
+        H = np.empty((n, n))
+        own_ridge = ridge[order] if len(ridge) > 0 else ridge
+        own_sign = sign[order] if len(sign) > 0 else sign
+        load_matrix(K, place, points[order], own_ridge, own_sign, H)
+        x = beta[order]
+        product = np.empty(n)
+        times(H, x, product)
+        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
+        prove(x, product, p[order], lower[order], upper[order], own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
+
+
+@jit
+def solve_slice(
+    K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most, room,
+    beta, product, levels, proof, steps, progress, code
+):  # fmt: skip
+    """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
+
+    A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
+    """
+    grouped = sums.shape[1] > 0
+    groups = max(1, sums.shape[1])
+    edges = np.zeros(groups + 1, np.int64)
+    high = np.empty(groups)
+    low = np.empty(groups)
+    widest = 0
+    for q in range(first, last):
+        widest = max(widest, starts[numbers[q] + 1] - starts[numbers[q]])
+    work = np.empty(widest * widest)
+    slot = np.arange(widest)
+    order_of = np.empty(widest, np.int64)
+    space = np.empty((6, widest))
+    spent = 0
+    idle = True  # one round at least, however small the room
+    for q in range(first, last):
+        k = numbers[q]
+        if code[k] != UNFINISHED:
+            continue
+        if room > 0 and spent > room:
+            break
+        n = starts[k + 1] - starts[k]
+        order = order_of[:n]
+        by_group(group, starts[k], starts[k + 1], order, edges)
+        H = work[: n * n].reshape(n, n)
+        own_ridge = ridge[order] if len(ridge) > 0 else ridge
+        own_sign = sign[order] if len(sign) > 0 else sign
+        load_matrix(K, place, points[order], own_ridge, own_sign, H)
+        x, v, rise, fall, diag, Hx = space[0, :n], space[1, :n], space[2, :n], space[3, :n], space[4, :n], space[5, :n]
+        own_p, own_lower, own_upper = p[order], lower[order], upper[order]
+        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
+        for r in range(n):
+            x[r] = beta[order[r]]
+            diag[r] = H[r, r]
+        begun = progress[k, 2] < np.inf
+        if not begun:
+            progress[k, 2] = 0.0
+            if not into_box(x, own_lower, own_upper, edges, sums[k]):
+                code[k] = INFEASIBLE
+                continue
+        times(H, x, Hx)
+        value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
+        spent += 2 * n * n
+        while True:
+            violation = largest_violation(high, low, grouped)
+            if violation < tol:
+                code[k] = CONVERGED
+                break
+            if steps[k] >= most[k]:
+                code[k] = MAX_ITERATIONS
+                break
+            if spent > room and (room == 0 or not idle):
+                break
+            idle = False
+            limit = min(most[k] - steps[k], STEPS_A_VARIABLE * n)
+            if grouped:
+                made, _, _ = pair_steps(
+                    H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, edges, True, MARGIN * tol, limit
+                )
+            else:
+                made, _, _ = single_steps(
+                    H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, MARGIN * tol, limit
+                )
+            steps[k] += made
+            spent += 2 * n * (made + 2) + n * n
+            largest = 0.0
+            for r in range(n):
+                largest = max(largest, abs(x[r]))
+            if largest > HUGE:
+                code[k] = UNBOUNDED
+            elif steps[k] < most[k]:
+                spent += newton_rounds(H, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped)
+            without_dust(x, own_lower, own_upper)
+            times(H, x, Hx)
+            value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
+            if code[k] != UNFINISHED:
+                break
+            violation = largest_violation(high, low, grouped)
+            better = value < progress[k, 0] - STALL_DECREASE * abs(value) or violation < 0.99 * progress[k, 1]
+            progress[k, 0] = min(progress[k, 0], value)
+            progress[k, 1] = min(progress[k, 1], violation)
+            progress[k, 2] = 0.0 if better else progress[k, 2] + 1.0
+            if progress[k, 2] >= STALL_ROUNDS and violation >= tol:
+                code[k] = STALLED
+                break
+        set_levels(high, low, levels[k])
+        prove(x, Hx, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[k], sums[k], proof[k])
+        for r in range(n):
+            beta[order[r]] = x[r]
+            product[order[r]] = Hx[r]
