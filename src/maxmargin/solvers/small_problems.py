@@ -8,7 +8,7 @@ and its matrix is
     H_ij = sign_i sign_j K[points_i, points_j] + ridge_i δ_ij
 
     for each problem
-        gather H;  β <- a feasible start;  v <- −(Hβ + p)
+        H <- a view;  β <- a feasible start;  v <- −(Hβ + p)
         repeat
             pair steps, or single steps without equality constraints (pairs.py), some for each variable
             Newton's step on the free variables, from one active set to the next (as finish.py, see below)
@@ -44,6 +44,7 @@ __all__ = ["Batch", "SmallProblems", "SmallSolutions", "certify_small", "solve_s
 
 SMALL_UP_TO = 600  # variables: up to here decomposition, too, takes the matrix whole and all variables at once
 MATRIX_BYTES = 1 << 25  # of the matrix that the problems of a batch share
+LOAD_UP_TO = 32  # variables: up to here a matrix is loaded whole, above by rows as they are needed
 STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
 MARGIN = 0.9  # of tol is what v as it is carried along must reach, so that v computed anew does, too
 NEWTON_ROUNDS = 60  # active sets
@@ -338,20 +339,20 @@ def _unless_zero(parts: list[np.ndarray]) -> np.ndarray:
 
 
 @jit
-def load_matrix(K, place, points, ridge, sign, H):
-    """H of one problem."""
-    n = len(points)
-    for r in range(n):
-        row = K[place[points[r]]]
-        for c in range(n):
-            H[r, c] = row[place[points[c]]]
+def load_row(i, K, where, ridge, sign, slab, slot):
+    """Row i of H, if it is not there yet, in the place of the same number; where[r] is the row of variable r in K."""
+    if slot[i] >= 0:
+        return
+    source = K[where[i]]
+    row = slab[i]
+    for c in range(len(where)):
+        row[c] = source[where[c]]
     if len(sign) > 0:
-        for r in range(n):
-            for c in range(n):
-                H[r, c] *= sign[r] * sign[c]
+        for c in range(len(where)):
+            row[c] *= sign[i] * sign[c]
     if len(ridge) > 0:
-        for r in range(n):
-            H[r, r] += ridge[r]
+        row[i] += ridge[i]
+    slot[i] = i
 
 
 @jit
@@ -375,14 +376,15 @@ def into_box(x, lower, upper, edges, sums):
 
 
 @jit
-def times(H, x, product):
+def times(x, K, where, ridge, sign, slab, slot, product):
     """product = Hx."""
     n = len(x)
     for c in range(n):
         product[c] = 0.0
     for r in range(n):
         if x[r] != 0.0:
-            row = H[r]
+            load_row(r, K, where, ridge, sign, slab, slot)
+            row = slab[r]
             change = x[r]
             for c in range(n):
                 product[c] += change * row[c]
@@ -585,7 +587,7 @@ def newton_step(H, target, F, reference):
 
 
 @jit
-def newton_rounds(H, p, v, x, lower, upper, eps, edges, grouped):
+def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped):
     """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
 
     x is better afterwards, or as before.
@@ -612,6 +614,7 @@ def newton_rounds(H, p, v, x, lower, upper, eps, edges, grouped):
             first = count
             for r in range(edges[g], edges[g + 1]):
                 if free[r]:
+                    load_row(r, K, where, ridge, sign, H, slot)
                     F[count] = r
                     reference[count] = first if grouped else -1
                     target[count] = v[r] - eps[r] * direction[r]
@@ -756,12 +759,12 @@ def certify_slice(
         order = np.empty(n, np.int64)
         by_group(group, starts[q], starts[q + 1], order, edges)
         H = np.empty((n, n))
+        slot = np.full(n, -1)
         own_ridge = ridge[order] if len(ridge) > 0 else ridge
         own_sign = sign[order] if len(sign) > 0 else sign
-        load_matrix(K, place, points[order], own_ridge, own_sign, H)
         x = beta[order]
         product = np.empty(n)
-        times(H, x, product)
+        times(x, K, place[points[order]], own_ridge, own_sign, H, slot, product)
         own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
         prove(x, product, p[order], lower[order], upper[order], own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
 
@@ -784,7 +787,7 @@ def solve_slice(
     for q in range(first, last):
         widest = max(widest, starts[numbers[q] + 1] - starts[numbers[q]])
     work = np.empty(widest * widest)
-    slot = np.arange(widest)
+    slot_of = np.empty(widest, np.int64)
     order_of = np.empty(widest, np.int64)
     space = np.empty((6, widest))
     spent = 0
@@ -801,20 +804,24 @@ def solve_slice(
         H = work[: n * n].reshape(n, n)
         own_ridge = ridge[order] if len(ridge) > 0 else ridge
         own_sign = sign[order] if len(sign) > 0 else sign
-        load_matrix(K, place, points[order], own_ridge, own_sign, H)
+        where = place[points[order]]
+        slot = slot_of[:n]
+        slot[:] = -1
         x, v, rise, fall, diag, Hx = space[0, :n], space[1, :n], space[2, :n], space[3, :n], space[4, :n], space[5, :n]
         own_p, own_lower, own_upper = p[order], lower[order], upper[order]
         own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
         for r in range(n):
             x[r] = beta[order[r]]
-            diag[r] = H[r, r]
+            diag[r] = K[where[r], where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
+            if n <= LOAD_UP_TO:
+                load_row(r, K, where, own_ridge, own_sign, H, slot)
         begun = progress[k, 2] < np.inf
         if not begun:
             progress[k, 2] = 0.0
             if not into_box(x, own_lower, own_upper, edges, sums[k]):
                 code[k] = INFEASIBLE
                 continue
-        times(H, x, Hx)
+        times(x, K, where, own_ridge, own_sign, H, slot, Hx)
         value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
         spent += 2 * n * n
         while True:
@@ -829,14 +836,21 @@ def solve_slice(
                 break
             idle = False
             limit = min(most[k] - steps[k], STEPS_A_VARIABLE * n)
-            if grouped:
-                made, _, _ = pair_steps(
-                    H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, edges, True, MARGIN * tol, limit
-                )
-            else:
-                made, _, _ = single_steps(
-                    H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, MARGIN * tol, limit
-                )
+            made = 0
+            missing = 0
+            while missing >= 0:
+                if grouped:
+                    some, _, missing = pair_steps(
+                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, edges, True,
+                        MARGIN * tol, limit - made,
+                    )  # fmt: skip
+                else:
+                    some, _, missing = single_steps(
+                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, MARGIN * tol, limit - made
+                    )
+                made += some
+                if missing >= 0:
+                    load_row(missing, K, where, own_ridge, own_sign, H, slot)
             steps[k] += made
             spent += 2 * n * (made + 2) + n * n
             largest = 0.0
@@ -845,9 +859,11 @@ def solve_slice(
             if largest > HUGE:
                 code[k] = UNBOUNDED
             elif steps[k] < most[k]:
-                spent += newton_rounds(H, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped)
+                spent += newton_rounds(
+                    K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped
+                )
             without_dust(x, own_lower, own_upper)
-            times(H, x, Hx)
+            times(x, K, where, own_ridge, own_sign, H, slot, Hx)
             value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
             if code[k] != UNFINISHED:
                 break
