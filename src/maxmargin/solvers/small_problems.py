@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .. import threads as th
-from .._jit import jit
+from .._jit import dot, jit
 from ..gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
 from ..monitor import Monitor
 from ..problem import GAP_ROUNDING, QP
@@ -48,7 +48,8 @@ LOAD_UP_TO = 32  # variables: up to here a matrix is loaded whole, above by rows
 STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
 MARGIN = 0.9  # of tol is what v as it is carried along must reach, so that v computed anew does, too
 NEWTON_ROUNDS = 60  # active sets
-NEWTON_WORK = 10_000_000  # multiply-adds, some 5 ms, after which the rest is left to pair steps
+NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
+NEWTON_SHARE = 2  # of the work of pair steps, between them
 FLAT = 1e-11  # pivot, relative to the largest, that counts as none
 EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
 HELD = 1e-9  # of the coefficients: what rounding may do to the sum of a group
@@ -480,56 +481,68 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
 
 
 @jit
-def factor(M, L, pivots):
-    """Cholesky with pivots, M ≈ LᵀL with the rows of L in the order of the pivots; returns their number."""
+def factor(M, L, order):
+    """Cholesky with pivots: M[order][:, order] ≈ LᵀL with an upper triangle L; returns the number of its rows."""
     m = len(M)
     rest = np.empty(m)
     largest = 0.0
     for r in range(m):
+        order[r] = r
         rest[r] = M[r, r]
         largest = max(largest, rest[r])
     for k in range(m):
-        best = 0
-        for r in range(1, m):
+        best = k
+        for r in range(k + 1, m):
             if rest[r] > rest[best]:
                 best = r
         if not rest[best] > FLAT * largest:
             return k
-        pivots[k] = best
+        if best != k:
+            order[k], order[best] = order[best], order[k]
+            rest[k], rest[best] = rest[best], rest[k]
+            for t in range(k):
+                L[t, k], L[t, best] = L[t, best], L[t, k]
         row = L[k]
-        for c in range(m):
-            row[c] = M[best, c]
-        for t in range(k):
-            before = L[t]
-            share = before[best]
-            for c in range(m):
-                row[c] -= share * before[c]
-        root = np.sqrt(rest[best])
-        for c in range(m):
+        source = M[order[k]]
+        for c in range(k, m):
+            row[c] = source[order[c]]
+        t = 0
+        while t + 4 <= k:
+            r0, r1, r2, r3 = L[t], L[t + 1], L[t + 2], L[t + 3]
+            d0, d1, d2, d3 = r0[k], r1[k], r2[k], r3[k]
+            for c in range(k, m):
+                row[c] -= (d0 * r0[c] + d1 * r1[c]) + (d2 * r2[c] + d3 * r3[c])
+            t += 4
+        while t < k:
+            r0 = L[t]
+            d0 = r0[k]
+            for c in range(k, m):
+                row[c] -= d0 * r0[c]
+            t += 1
+        root = np.sqrt(rest[k])
+        row[k] = root
+        for c in range(k + 1, m):
             row[c] /= root
-        for c in range(m):
             rest[c] -= row[c] * row[c]
-        row[best] = root
-        rest[best] = -1.0  # taken
     return m
 
 
 @jit
-def solve_factored(L, pivots, rank, right, d):
-    """d += what solves M d = right on the pivots; right is used up."""
+def solve_factored(L, order, rank, right, d):
+    """d += what solves M d = right for the first ``rank`` in the order; the others stay."""
     part = np.empty(rank)
     for k in range(rank):
+        part[k] = right[order[k]]
+    for k in range(rank):
         row = L[k]
-        part[k] = right[pivots[k]] / row[pivots[k]]
-        for c in range(len(right)):
-            right[c] -= part[k] * row[c]
+        part[k] /= row[k]
+        for c in range(k + 1, rank):
+            part[c] -= part[k] * row[c]
     for k in range(rank - 1, -1, -1):
         row = L[k]
-        for t in range(k + 1, rank):
-            part[k] -= row[pivots[t]] * part[t]
-        part[k] /= row[pivots[k]]
+        part[k] = (part[k] - dot(row[k + 1 : rank], part[k + 1 : rank])) / row[k]
     for k in range(rank):
-        d[pivots[k]] += part[k]
+        d[order[k]] += part[k]
 
 
 @jit
@@ -568,16 +581,13 @@ def newton_step(H, target, F, reference):
                 if reference[moving[a]] >= 0:
                     M[a, b] += back[F[reference[moving[a]]]]
     L = np.empty((m, m))
-    pivots = np.empty(m, np.int64)
-    rank = factor(M, L, pivots)
+    order = np.empty(m, np.int64)
+    rank = factor(M, L, order)
     d = np.zeros(m)
-    residual = right.copy()
-    solve_factored(L, pivots, rank, residual, d)
+    solve_factored(L, order, rank, right, d)
     for a in range(m):  # once more with what rounding left
-        residual[a] = right[a]
-        for b in range(m):
-            residual[a] -= M[a, b] * d[b]
-    solve_factored(L, pivots, rank, residual, d)
+        right[a] -= dot(M[a], d)
+    solve_factored(L, order, rank, right, d)
     delta = np.zeros(count)
     for a in range(m):
         delta[moving[a]] = d[a]
@@ -587,7 +597,7 @@ def newton_step(H, target, F, reference):
 
 
 @jit
-def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped):
+def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
     """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
 
     x is better afterwards, or as before.
@@ -619,9 +629,9 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
                     reference[count] = first if grouped else -1
                     target[count] = v[r] - eps[r] * direction[r]
                     count += 1
-        if work + count * count * (count // 2 + n) > NEWTON_WORK:
+        work += count * (count * (count // 6 + 4) + 2 * n)
+        if work > most:
             break
-        work += count * count * (count // 2) + 3 * count * n
         if count > 0:
             delta = newton_step(H, target[:count], F[:count], reference[:count])
             wrong = False
@@ -859,9 +869,11 @@ def solve_slice(
             if largest > HUGE:
                 code[k] = UNBOUNDED
             elif steps[k] < most[k]:
+                allowed = NEWTON_WORK if made < limit else NEWTON_SHARE * 2 * n * made
                 spent += newton_rounds(
-                    K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped
-                )
+                    K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,
+                    allowed,
+                )  # fmt: skip
             without_dust(x, own_lower, own_upper)
             times(x, K, where, own_ridge, own_sign, H, slot, Hx)
             value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
