@@ -17,7 +17,7 @@ and its matrix is
         the level of each group, and the certificate of problem.py
 
 What a thread does depends on the problem alone, so that results are equal to the bit for any number of threads. The
-leaf (small_leaves.py) puts a problem aside only where v is computed anew, which is why it can stop for a look at the clock and go on.
+leaf (small_leaves.py) puts a problem aside only where v is computed anew, so that it can stop for a look at the clock.
 """
 
 from __future__ import annotations
