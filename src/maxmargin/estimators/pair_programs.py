@@ -101,11 +101,10 @@ def _fill_plain(formulation: Formulation, problems, solutions, y, out: Decisions
     if not (isinstance(formulation, NuSVC) and formulation.fit_intercept):
         return np.zeros(len(problems), bool)
     bias, rho = solutions.multipliers[:, 0], -solutions.multipliers[:, 1]
-    with np.errstate(divide="ignore"):
-        scale = 1.0 / rho
+    scale = 1.0 / np.where(np.abs(rho) > NO_MARGIN, rho, 1.0)
     out.coef[:] = solutions.beta * np.repeat(scale, problems.sizes)
     out.intercept[:], out.found[:] = bias * scale, rho
     full = np.abs(solutions.beta) >= np.maximum(-problems.lower, problems.upper)
     starts = problems.starts[:-1]
     one_sided = np.logical_and.reduceat(full | (y < 0), starts) != np.logical_and.reduceat(full | (y > 0), starts)
-    return ~one_sided & (np.abs(rho) > NO_MARGIN)
+    return ~one_sided

@@ -525,6 +525,7 @@ def solve_slice(
             if not into_box(x, own_lower, own_upper, edges, sums[k]):
                 code[k] = INFEASIBLE
                 continue
+            without_dust(x, own_lower, own_upper)
         times(x, K, where, own_ridge, own_sign, H, slot, Hx)
         value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
         spent += 2 * n * n
