@@ -128,6 +128,44 @@ def set_levels(high, low, levels):
 
 
 @jit
+def balance(v, lower, upper, eps, ridge, edges, sums, levels):
+    """The levels whose gap is least where β is not optimal: ``Groups.balanced``, which says why.
+
+    Where a box has no end or a ridge holds a variable back, the levels stay.
+    """
+    for r in range(len(v)):
+        if abs(lower[r]) == np.inf or abs(upper[r]) == np.inf or len(ridge) > 0:
+            return
+    at = np.empty(2 * len(v))
+    drop = np.empty(2 * len(v))
+    for g in range(len(levels)):
+        count = 0
+        need = -sums[g]
+        for r in range(edges[g], edges[g + 1]):
+            zero = min(max(0.0, lower[r]), upper[r])
+            need += upper[r]
+            at[count], drop[count] = v[r] - eps[r], upper[r] - zero
+            at[count + 1], drop[count + 1] = v[r] + eps[r], zero - lower[r]
+            count += 2
+        step = count // 2
+        while step > 0:  # sorted by at, as Shell does it
+            for k in range(step, count):
+                a, d = at[k], drop[k]
+                where = k
+                while where >= step and at[where - step] > a:
+                    at[where], drop[where] = at[where - step], drop[where - step]
+                    where -= step
+                at[where], drop[where] = a, d
+            step //= 2
+        passed = 0.0
+        for k in range(count):
+            levels[g] = at[k]
+            passed += drop[k]
+            if passed >= need:
+                break
+
+
+@jit
 def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
     """The numbers of ``QP.certificate``: primal, dual, gap, violation, infeasibility."""
     objective = 0.0
@@ -583,6 +621,8 @@ def solve_slice(
                 code[k] = STALLED
                 break
         set_levels(high, low, levels[k])
+        if code[k] != CONVERGED:
+            balance(v, own_lower, own_upper, own_eps, own_ridge, edges, sums[k], levels[k])
         prove(x, Hx, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[k], sums[k], proof[k])
         for r in range(n):
             beta[order[r]] = x[r]

@@ -155,8 +155,16 @@ class SmallSolutions:
     def certificate(self, problem: int) -> Certificate:
         return Certificate(*self.proof[problem].tolist())
 
+    def certificates(self) -> list[Certificate]:
+        """One for each problem."""
+        return [Certificate(*numbers) for numbers in self.proof.tolist()]
+
     def status(self, problem: int) -> Status:
         return STATUS.get(int(self.code[problem]), self.stop)
+
+    def statuses(self) -> list[Status]:
+        """Why each problem was left."""
+        return [STATUS.get(code, self.stop) for code in self.code.tolist()]
 
 
 @dataclass(frozen=True)
