@@ -240,6 +240,15 @@ def test_problems_that_are_not_reached_keep_an_honest_certificate(variant):
     check_honest(solutions, qps)
 
 
+def test_after_a_stop_no_matrix_is_computed():
+    shared, qps = some_problems(c_svc(2.3), count=10)
+    gram = KernelGram(Kernel("rbf", 0.5), make_data("plain", 90).X)
+    solutions = solve_small(gram, SmallProblems.of(qps), monitor=Monitor(time_limit=1e-9))
+    assert gram.evals == 0
+    assert not solutions.beta.any()
+    check_honest(solutions, qps)
+
+
 def test_a_callback_stops_between_two_looks(monkeypatch):
     monkeypatch.setattr(small_problems, "WORK_A_LOOK", 1)
     monkeypatch.setattr(small_problems, "WORK_A_PROBLEM", 100)

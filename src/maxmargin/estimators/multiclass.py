@@ -23,13 +23,14 @@ from .. import threads as th
 from .._jit import jit
 from ..solvers.small_problems import BATCH_POINTS, Batch
 
-__all__ = [
-    "Pairs", "decide_pairs", "pair_decisions", "pair_layout", "pair_problems", "pair_weights", "votes", "weighed_classes",
-]  # fmt: skip
+__all__ = ["Pairs", "decide_pairs", "pair_decisions", "pair_layout", "pair_problems", "pair_weights"]
+__all__ += ["votes", "weighed_classes"]
 
 ENTRIES_A_TIME = 1 << 20  # of the coefficients, put in their place together
 PARTS_BYTES = 1 << 22  # what support vectors of each class add to the decisions of some samples, held by a thread
+ALL_PARTS_BYTES = 1 << 26  # by all threads together: with many of them, some have to wait
 TILE_BYTES = 1 << 20  # kernel values that stay near a core between two products
+FEW_VECTORS = 8  # of a class: below, a product by BLAS takes longer to begin than to compute
 MOST_ROWS = 256  # samples of a block: more do not make its products quicker
 
 
@@ -194,8 +195,8 @@ class Pairs:
     def batches(self, most: int = BATCH_POINTS) -> list[Batch]:
         """The pairs by sets of classes, so that no more than ``most`` samples are needed at a time.
 
-        Sets have half as many samples each; a set and another one make a batch. The matrix on each batch together costs
-        at most twice as much as the matrix on all.
+        Sets have half as many samples each; two sets make a batch. The matrices of all batches together have at most
+        twice as many entries as that of all samples.
         """
         if len(self.labels) <= most:
             return [Batch(np.arange(len(self.labels)), np.arange(len(self)))]
@@ -263,17 +264,22 @@ def decide_pairs(
     for each support vector and pair. Blocks are of a fixed size, so that the threads that share them change no digit.
     """
     k = len(n_support)
-    coef = dual.T
+    few = dual.shape[1] < FEW_VECTORS * k
+    coef = np.ascontiguousarray(dual.T) if few else dual.T
     intercept = np.ascontiguousarray(intercept, np.float64)
     step = int(np.clip(PARTS_BYTES // (8 * k * (k - 1)), 1, MOST_ROWS))
-    tiles = _tiles(n_support, TILE_BYTES // (8 * step))
+    tiles = _tiles(n_support, max(1, TILE_BYTES // (8 * step)))
     width = {"ovo": len(intercept), "ovr": k}
     out: np.ndarray = np.empty((n, width[shape])) if shape in width else np.empty(n, np.int64)
 
-    def decide(rows: slice) -> None:
-        parts = np.zeros((k, min(rows.stop, n) - rows.start, k - 1))
+    def decide(rows: slice, room: np.ndarray) -> None:
+        parts = room[: k * (min(rows.stop, n) - rows.start) * (k - 1)].reshape(k, -1, k - 1)
+        parts[:] = 0.0
         for columns, classes in tiles:
             tile = values(rows, columns)
+            if few:
+                add_products(tile, coef[columns], classes - [0, columns.start, columns.start], parts)
+                continue
             for c, a, b in classes:
                 parts[c] += tile[:, a - columns.start : b - columns.start] @ coef[a:b]
         extra = np.zeros((0, 0)) if more is None else np.ascontiguousarray(more(rows), np.float64)
@@ -288,22 +294,24 @@ def decide_pairs(
                 out[rows] = scores.argmax(axis=1)
 
     def blocks(first: int, last: int) -> None:
+        room = np.empty(k * step * (k - 1))  # once: fresh memory for each block would cost more than its products
         for number in range(first, last):
-            decide(slice(number * step, (number + 1) * step))
+            decide(slice(number * step, (number + 1) * step), room)
 
-    th.spread(blocks, -(-n // step), threads, grain=1, align=1)
+    at_once = max(1, ALL_PARTS_BYTES // (8 * step * k * (k - 1)))
+    th.spread(blocks, -(-n // step), min(threads, at_once), grain=1, align=1)
     return out
 
 
-def _tiles(n_support: np.ndarray, width: int) -> list[tuple[slice, list[tuple[int, int, int]]]]:
-    """Support vectors ``width`` at a time: (which, [(class, its first, its last)])."""
+def _tiles(n_support: np.ndarray, width: int) -> list[tuple[slice, np.ndarray]]:
+    """Support vectors ``width`` at a time: which, and rows (class, its first, its last) for those in it."""
     edges = np.concatenate([[0], np.cumsum(n_support)])
     tiles = []
     for start in range(0, int(edges[-1]), width):
         stop = min(start + width, int(edges[-1]))
         inside = range(int(np.searchsorted(edges, start, "right")) - 1, int(np.searchsorted(edges, stop, "left")))
         classes = [(c, max(start, int(edges[c])), min(stop, int(edges[c + 1]))) for c in inside]
-        tiles.append((slice(start, stop), [(c, a, b) for c, a, b in classes if a < b]))
+        tiles.append((slice(start, stop), np.array([(c, a, b) for c, a, b in classes if a < b])))
     return tiles
 
 
@@ -333,6 +341,19 @@ def merge_classes(order, edges, first, second, starts, rows):
             else:
                 rows[at] = order[b]
                 b += 1
+
+
+@jit
+def add_products(tile, coef, classes, parts):
+    """parts[c, r] += Σ_s tile[r, s] coef[s] over the support vectors s = a … b for each (c, a, b) of the classes."""
+    for r in range(len(tile)):
+        for q in range(len(classes)):
+            out = parts[classes[q, 0], r]
+            for s in range(classes[q, 1], classes[q, 2]):
+                x = tile[r, s]
+                row = coef[s]
+                for c in range(len(row)):
+                    out[c] += x * row[c]
 
 
 @jit
@@ -367,12 +388,13 @@ def count_votes(parts, intercept, extra, out):
         count[:] = 0
         c = 0
         for i in range(k):
+            won = 0
             for j in range(i + 1, k):
-                if row[c] > 0.0:
-                    count[i] += 1
-                else:
-                    count[j] += 1
+                one = 1 if row[c] > 0.0 else 0  # no branch: half of them would be guessed wrongly
+                won += one
+                count[j] += 1 - one
                 c += 1
+            count[i] += won
         best = 0
         for i in range(1, k):
             if count[i] > count[best]:
@@ -395,10 +417,9 @@ def score_classes(parts, intercept, extra, out):
             for j in range(i + 1, k):
                 total[i] += row[c]
                 total[j] -= row[c]
-                if row[c] < 0.0:
-                    out[r, j] += 1.0
-                else:
-                    out[r, i] += 1.0
+                one = 0.0 if row[c] < 0.0 else 1.0
+                out[r, i] += one
+                out[r, j] += 1.0 - one
                 c += 1
         for i in range(k):
             out[r, i] += total[i] / (3.0 * (abs(total[i]) + 1.0))

@@ -554,6 +554,8 @@ def solve_slice(
         own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
         for r in range(n):
             x[r] = beta[order[r]]
+            if room == 0:
+                continue  # the matrix is needed only where x is not zero
             diag[r] = K[where[r], where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
             if n <= LOAD_UP_TO:
                 load_row(r, K, where, own_ridge, own_sign, H, slot)

@@ -227,13 +227,18 @@ class _Run:
         self.progress = np.full((count, 3), np.inf)  # least objective, least violation, rounds since (inf: not begun)
         self.code = np.full(count, UNFINISHED, np.int64)
         self.work = (WORK_A_PROBLEM + WORK_A_VARIABLE * problems.sizes * problems.sizes).astype(np.int64)
+        holds_zero = bool((problems.lower <= 0).all() and (problems.upper >= 0).all()) and not problems.sums.any()
+        self.from_zero = start is None and holds_zero
         self.stop: Status | None = None
 
     def solve(self, gram: Gram, batch: Batch) -> None:
         """The problems of a batch, a few milliseconds of each thread at a time."""
-        K, place = _matrix(gram, batch.points)
         waiting = batch.problems
         self.stop = self.stop or self.monitor.stop_now()
+        if self.stop is not None and self.from_zero:  # Hβ is known without H
+            self._pass(np.zeros((0, 0)), np.full(gram.n, -1), waiting, 0, self.threads)
+            return
+        K, place = _matrix(gram, batch.points)
         while len(waiting) and self.stop is None:
             done = np.cumsum(self.work[waiting])
             count = max(1, int(np.searchsorted(done, WORK_A_LOOK * th.SLICES * self.threads)))
@@ -242,7 +247,7 @@ class _Run:
             waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
             self.stop = self._report(gram)
         if len(waiting):
-            self._pass(K, place, waiting, 0, 1)  # a certificate for where they are
+            self._pass(K, place, waiting, 0, self.threads)  # a certificate for where they are
         bad = batch.problems[self.code[batch.problems] == INFEASIBLE]
         if len(bad):
             raise ValueError(
