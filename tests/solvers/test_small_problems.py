@@ -305,6 +305,20 @@ def test_other_problems_are_not_taken():
     assert SmallProblems.of([several]) is None
 
 
+@every_variant
+def test_each_problem_as_it_was(variant):
+    if variant.name == "svdd" and variant.formulation.C:
+        variant = replace(variant, formulation=replace(variant.formulation, C=0.3))
+    gram, qps = some_problems(variant, "weighted", count=4)
+    problems = SmallProblems.of(qps)
+    for q, qp in enumerate(qps):
+        again = problems.qp(q, gram)
+        np.testing.assert_allclose(again.H.dense(), qp.H.dense(), rtol=1e-15)
+        for name in ("p", "lower", "upper", "A", "eps"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(qp, name))
+        np.testing.assert_allclose(again.b, qp.b, atol=1e-12)
+
+
 def test_which_sizes_suit():
     assert suits(np.array([8, 600]))
     assert not suits(np.array([8, 601]))

@@ -77,7 +77,7 @@ def _nu_programs(formulation: NuSVC, points, y, weight, starts) -> SmallProblems
 
 
 def decisions(
-    formulation: Formulation, problems: SmallProblems, solutions: SmallSolutions, y: np.ndarray, weight, gram: Gram
+    formulation: Formulation, problems: SmallProblems, solutions: SmallSolutions, y: np.ndarray, gram: Gram
 ) -> Decisions:
     """The decision functions of all problems; ``gram`` is the matrix that they share."""
     count = len(problems)
@@ -88,10 +88,9 @@ def decisions(
     plain = _fill_plain(formulation, problems, solutions, y, out)
     for q in np.flatnonzero(~plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
-        qp = formulation.qp(gram.take(problems.points[at]), y[at], weight[at])
         proof, status = solutions.certificate(q), solutions.status(q)
         solution = Solution(solutions.beta[at], solutions.multipliers[q], proof, status, 1, 0.0, 0, History())
-        one = formulation.decision(qp, solution)
+        one = formulation.decision(problems.qp(q, gram), solution)
         out.coef[at], out.intercept[q], out.found[q] = one.coef, one.intercept, one.found
     return out
 

@@ -133,6 +133,16 @@ class SmallProblems:
             1.0 + _unless_zero([view.sign - 1.0 for view in views]),
         )
 
+    def qp(self, problem: int, gram: Gram) -> QP:
+        """One of the problems, to the last digit; ``gram`` is the matrix that they share."""
+        at = slice(self.starts[problem], self.starts[problem + 1])
+        H = gram.take(self.points[at])
+        H = Signed(H, self.sign[at]) if len(self.sign) else H
+        H = Ridged(H, self.ridge[at]) if len(self.ridge) else H
+        group = self.group[at] if len(self.group) else np.zeros(at.stop - at.start, np.int64)
+        A, b = (self.columns[:, group], self.columns @ self.sums[problem]) if self.columns.size else (None, None)
+        return QP(H, self.p[at], self.lower[at], self.upper[at], A, b, self.eps[at] if len(self.eps) else None)
+
 
 @dataclass(frozen=True)
 class SmallSolutions:
@@ -157,7 +167,8 @@ class SmallSolutions:
 
     def certificates(self) -> list[Certificate]:
         """One for each problem."""
-        return [Certificate(*numbers) for numbers in self.proof.tolist()]
+        # By columns: with a list for each problem the collector of garbage takes longer than all else here.
+        return [Certificate(*numbers) for numbers in zip(*self.proof.T.tolist(), strict=True)]
 
     def status(self, problem: int) -> Status:
         return STATUS.get(int(self.code[problem]), self.stop)
