@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import repeat
+from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function
 
+from .. import threads as th
 from ..formulations import CSVC, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
+from ..gram.base import checked_block
+from ..gram.points import cross, make_points
+from ..monitor import Monitor
+from ..solution import Certificate, History, Status
+from ..solvers.small_problems import SmallSolutions, solve_small, suits
 from .base import Problem, stacklevel
 from .checks import check_labels
 from .kernel import KernelMachine
-from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
+from .multiclass import Pairs, decide_pairs, pair_weights, weighed_classes
+from .pair_programs import Decisions, decisions, largest_nus, programs
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -62,78 +71,133 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         self._prepare_kernel(there, weight)
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
-        pairs = pair_problems(labels, k)
-        problems = []
-        for i, j, rows, target in pairs:
-            name = f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else ""
-            formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
-            problems.append(Problem(formulation, present[rows], target, box[rows], name))
-        self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
-        largest = max(len(p.rows) for p in problems)
-        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
-
-        self._check_found(solved)
-        coefs = []
-        for (i, j, rows, _), s in zip(pairs, solved, strict=True):
-            full = np.zeros(len(labels))
-            full[rows] = s.decision.coef
-            coefs.append((i, j, full))
-        support, self.n_support_, dual = pair_layout(labels, k, coefs)
+        pairs = Pairs(labels, k)
+        self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
+        # One leaf for all of them where a solver for each would take most of its time to set itself up.
+        small = phi is None and isinstance(self.solver, str) and self.solver == "auto" and suits(np.diff(pairs.starts))
+        found = self._solve_small(X, pairs, present, box) if small else self._solve_each(X, pairs, present, box, phi)
+        self._check_found(found)
+        support, self.n_support_, self._dual = pairs.layout(found.coef)
         self._keep_support(X, present[support])
-        self._dual = dual
-        self.dual_coef_ = sp.csr_matrix(dual) if self._sparse else dual
-        self.intercept_ = np.array([s.decision.intercept for s in solved])
+        self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
+        self.intercept_ = found.intercept
+        return self
+
+    def _solve_each(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, phi) -> Decisions:
+        """A solver for each pair of classes."""
+        problems = []
+        for c, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+            rows = pairs.rows[pairs.at(c)]
+            name = f"{self.classes_[i]} v {self.classes_[j]}" if pairs.k > 2 else ""
+            formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
+            problems.append(Problem(formulation, present[rows], pairs.targets[pairs.at(c)], box[rows], name))
+        largest = int(np.diff(pairs.starts).max())
+        solved = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
         self.n_iter_ = np.array([s.solution.n_iter for s in solved], np.int32)
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
-        return self
+        return Decisions(
+            np.concatenate([s.decision.coef for s in solved]),
+            np.array([s.decision.intercept for s in solved]),
+            np.array([np.nan if s.decision.found is None else s.decision.found for s in solved]),
+        )
 
-    def _check_feasible(self, problems: list[Problem], lenient: bool) -> None:
+    def _solve_small(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray) -> Decisions:
+        """All pairs of classes by the leaf for many small problems."""
+        started = time.perf_counter()
+        formulation, points, weight = self._formulation(), present[pairs.rows], box[pairs.rows]
+        problems = programs(formulation, points, pairs.targets, weight, pairs.starts)
+        batches = [replace(batch, points=present[batch.points]) for batch in pairs.batches()]
+        starts = getattr(self, "_starts_", None) if self.warm_start else None
+        known = starts is not None and [len(one) for one in starts] == problems.sizes.tolist()
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()))
+            solutions = solve_small(
+                gram,
+                problems,
+                self.tol,
+                self.max_iter,
+                th.count(self.n_jobs),
+                monitor,
+                np.concatenate(starts) if known else None,
+                batches,
+            )
+            found = decisions(formulation, problems, solutions, pairs.targets, gram)
+            sizes = np.bincount(points, np.abs(solutions.beta), gram.n)
+            self._look_at(SimpleNamespace(H=gram), SimpleNamespace(beta=sizes))  # type: ignore[arg-type]
+        self.solver_ = "decomposition"  # with a working set that holds all variables
+        self.n_iter_ = solutions.n_iter.astype(np.int32)
+        self._conclude(_tellings(solutions, monitor.history, self.warm_start), time.perf_counter() - started)
+        return found
+
+    def _check_feasible(self, pairs: Pairs, box: np.ndarray, lenient: bool) -> None:
         """Nothing to check for a machine that is always feasible."""
 
-    def _check_found(self, solved) -> None:
+    def _check_found(self, found: Decisions) -> None:
         """Nothing to tell of a machine that always finds what it looks for."""
 
     def _feature_weights(self):
         if len(self.classes_) == 2:
             return super()._feature_weights()
-        vectors = self.support_vectors_
-        edges = np.concatenate([[0], np.cumsum(self.n_support_)])
-        own = [
-            self.dual_coef_[:, edges[c] : edges[c + 1]] @ vectors[edges[c] : edges[c + 1]]
-            for c in range(len(edges) - 1)
-        ]
-        rows = [own[i][[j - 1]] + own[j][[i]] for i, j in combinations(range(len(own)), 2)]
-        return sp.vstack(rows).tocsr() if self._sparse else np.vstack(rows)
+        return pair_weights(self.dual_coef_, self.n_support_, self.support_vectors_)
 
-    def _pair_decisions(self, X) -> np.ndarray:
+    def _decide(self, X, shape: str) -> np.ndarray:
+        """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
         X = self._check_predict_input(X)
         if len(self.classes_) == 2:
-            return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X)
-        decisions = pair_decisions(
-            lambda rows, coef: self._weigh(X, coef, rows), self._dual, self.n_support_, self.intercept_, X.shape[0]
-        )
-        return decisions + self._functions_at(X)
+            return (self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X))[:, 0]
+        # A user's function need not be prepared for several threads.
+        threads = 1 if callable(self.kernel) else th.count(self.n_jobs)
+        more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
+        with th.blas_limit(1):
+            return decide_pairs(
+                self._values(X), self._dual, self.n_support_, self.intercept_, X.shape[0], shape, more, threads
+            )
+
+    def _values(self, X):
+        """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
+        if self.kernel == "precomputed":
+            return lambda rows, columns: np.asarray(X[rows][:, self.support_[columns]], np.float64)
+        vectors = self.support_vectors_
+        if callable(self.kernel):
+            return lambda rows, columns: checked_block(self.kernel, X[rows], vectors[columns])
+        kernel = self._kernel_
+        right = make_points(vectors, kernel).astype(np.float64)
+
+        def values(rows: slice, columns: slice) -> np.ndarray:
+            left = make_points(X[rows], kernel, like=right).astype(np.float64)
+            return cross(kernel, left, right.take(columns))
+
+        return values
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
-        decisions = self._pair_decisions(X)
-        k = len(self.classes_)
-        if k == 2:
-            return decisions[:, 0]
-        return (
-            _ovr_decision_function(decisions < 0, -decisions, k) if self.decision_function_shape == "ovr" else decisions
-        )
+        return self._decide(X, self.decision_function_shape)
 
     def predict(self, X):
         """The class of each sample."""
-        decisions = self._pair_decisions(X)
-        k = len(self.classes_)
-        if k == 2:
-            return self.classes_[(decisions[:, 0] > 0).astype(np.intp)]
-        if self.break_ties:
-            return self.classes_[_ovr_decision_function(decisions < 0, -decisions, k).argmax(axis=1)]
-        return self.classes_[votes(decisions, k)]
+        found = self._decide(X, "scores" if self.break_ties else "votes")
+        return self.classes_[(found > 0).astype(np.intp) if len(self.classes_) == 2 else found]
+
+
+@dataclass(slots=True)
+class _Telling:
+    """What is told of the solution of one of many small problems."""
+
+    certificate: Certificate
+    status: Status
+    history: History
+    beta: np.ndarray
+
+    @property
+    def solution(self) -> _Telling:
+        return self
+
+
+def _tellings(solutions: SmallSolutions, history: History, warm_start: bool) -> list:
+    betas = np.split(solutions.beta, solutions.starts[1:-1]) if warm_start else repeat(np.zeros(0))
+    told = zip(solutions.certificates(), solutions.statuses(), repeat(history), betas, strict=False)
+    return [_Telling(*one) for one in told]
 
 
 class SVC(_KernelClassifier):
@@ -306,21 +370,25 @@ class NuSVC(_KernelClassifier):
     def _formulation(self):
         return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)
 
-    def _check_feasible(self, problems, lenient):
+    def _check_feasible(self, pairs, box, lenient):
         if not self.fit_intercept:
             return
-        limits = [(p.label, NuSVCFormulation.largest_nu(p.y, p.weight)) for p in problems]
-        tight = [(label, most) for label, most in limits if self.nu > most * (1 + NU_SLACK)]
-        if not tight:
+        most = largest_nus(pairs.targets, box[pairs.rows], pairs.starts)
+        tight = np.flatnonzero(self.nu > most * (1 + NU_SLACK))
+        if not len(tight):
             return
-        found = ", ".join(f"(0, {most:.6g}]{' for ' + label if label else ''}" for label, most in tight[:5])
+        names = self.classes_
+        found = ", ".join(
+            f"(0, {most[c]:.6g}]" + (f" for {names[pairs.first[c]]} v {names[pairs.second[c]]}" if pairs.k > 2 else "")
+            for c in tight[:5]
+        )
         asked = f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes that need nu in {found}"
         if not lenient:
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=stacklevel())
 
-    def _check_found(self, solved):
-        if any(s.decision.found <= NO_MARGIN for s in solved):
+    def _check_found(self, found):
+        if (found.found <= NO_MARGIN).any():
             warnings.warn(
                 f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "
                 "raise nu",

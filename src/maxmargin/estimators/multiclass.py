@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +22,7 @@ from .. import threads as th
 from .._jit import jit
 from ..solvers.small_problems import BATCH_POINTS, Batch
 
-__all__ = ["Pairs", "decide_pairs", "pair_decisions", "pair_layout", "pair_problems", "pair_weights"]
-__all__ += ["votes", "weighed_classes"]
+__all__ = ["Pairs", "decide_pairs", "pair_weights", "weighed_classes"]
 
 ENTRIES_A_TIME = 1 << 20  # of the coefficients, put in their place together
 PARTS_BYTES = 1 << 22  # what support vectors of each class add to the decisions of some samples, held by a thread
@@ -69,69 +67,6 @@ def _numbered(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             classes = np.sort(np.array([y[0], rest[0]], y.dtype))
             return classes, (y == classes[1]).astype(np.intp)
     return np.unique(y, return_inverse=True)
-
-
-def pair_problems(y: np.ndarray, k: int) -> list[tuple[int, int, np.ndarray, np.ndarray]]:
-    """(i, j, rows, targets) for each pair i < j; the target is +1 for i, except with two classes: +1 for the second.
-
-    scikit-learn flips the sign for two classes, so that a positive decision means ``classes_[1]``.
-    """
-    pairs = []
-    for i, j in combinations(range(k), 2):
-        rows = np.flatnonzero((y == i) | (y == j))
-        positive = j if k == 2 else i
-        pairs.append((i, j, rows, np.where(y[rows] == positive, 1.0, -1.0)))
-    return pairs
-
-
-def pair_layout(
-    y: np.ndarray, k: int, coefs: list[tuple[int, int, np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(support, n_support, dual_coef) from one full-length coefficient vector a pair."""
-    used = np.zeros(len(y), bool)
-    for _, _, coef in coefs:
-        used |= coef != 0
-    support = np.concatenate([np.flatnonzero(used & (y == c)) for c in range(k)])
-    n_support = np.array([np.count_nonzero(used & (y == c)) for c in range(k)], np.int32)
-    dual = np.zeros((k - 1, len(support)))
-    owner = y[support]
-    for i, j, coef in coefs:
-        dual[j - 1, owner == i] = coef[support[owner == i]]
-        dual[i, owner == j] = coef[support[owner == j]]
-    return support, n_support, dual
-
-
-def pair_decisions(weigh, dual: np.ndarray, n_support: np.ndarray, intercept: np.ndarray, n: int) -> np.ndarray:
-    """The decision of each pair, (n, pairs), from weigh(rows, coef) over the support vectors of one class at a time.
-
-    A class takes part in k − 1 pairs only, so the product by classes is k / 2 times cheaper than one with a
-    coefficient for each support vector and pair.
-    """
-    k = len(n_support)
-    edges = np.concatenate([[0], np.cumsum(n_support)])
-    number = {pair: c for c, pair in enumerate(combinations(range(k), 2))}
-    out = np.tile(np.asarray(intercept, np.float64), (n, 1))
-    for c in range(k):
-        rows = slice(edges[c], edges[c + 1])
-        if edges[c] == edges[c + 1]:
-            continue
-        part = weigh(rows, np.ascontiguousarray(dual[:, rows].T))
-        for other in range(k):
-            if other > c:
-                out[:, number[c, other]] += part[:, other - 1]
-            elif other < c:
-                out[:, number[other, c]] += part[:, other]
-    return out
-
-
-def votes(decisions: np.ndarray, k: int) -> np.ndarray:
-    """The class with most votes; ties go to the earlier one, as in LIBSVM."""
-    count = np.zeros((len(decisions), k), np.int64)
-    for c, (i, j) in enumerate(combinations(range(k), 2)):
-        won = decisions[:, c] > 0
-        count[:, i] += won
-        count[:, j] += ~won
-    return count.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
