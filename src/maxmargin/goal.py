@@ -34,9 +34,11 @@ class Goal:
 
     def proven(self, violation, infeasibility, primal, dual, gap, idle):
         """``met`` for the numbers of a certificate, or for arrays of them."""
+        fine = (infeasibility <= FEASIBLE) & (violation <= self.violation)
+        if self.gap == np.inf:
+            return fine
         size = np.maximum(np.abs(primal), np.abs(dual))
-        near = (gap <= self.gap * size) | (size <= NOTHING * idle) | (self.gap == np.inf)
-        return (infeasibility <= FEASIBLE) & (violation <= self.violation) & near
+        return fine & ((gap <= self.gap * size) | (size <= NOTHING * idle))
 
     def verdict(self, found: Certificate, reason: Status) -> Status:
         """The status of a solution with this certificate, whose solver stopped for this reason."""
