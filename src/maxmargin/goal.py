@@ -30,9 +30,15 @@ class Goal:
 
     def met(self, found: Certificate) -> bool:
         """Whether a certificate proves what was asked."""
-        none = max(abs(found.primal), abs(found.dual)) <= NOTHING * found.idle
-        near = found.relative_gap <= self.gap or none
-        return bool(found.infeasibility <= FEASIBLE and found.violation <= self.violation and near)
+        return bool(self.proven(found.violation, found.infeasibility, found.primal, found.dual, found.gap, found.idle))
+
+    def proven(self, violation, infeasibility, primal, dual, gap, idle):
+        """``met`` for the numbers of a certificate, or for arrays of them."""
+        fine = (infeasibility <= FEASIBLE) & (violation <= self.violation)
+        if self.gap == np.inf:
+            return fine
+        size = np.maximum(np.abs(primal), np.abs(dual))
+        return fine & ((gap <= self.gap * size) | (size <= NOTHING * idle))
 
     def verdict(self, found: Certificate, reason: Status) -> Status:
         """The status of a solution with this certificate, whose solver stopped for this reason."""

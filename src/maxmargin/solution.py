@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
+
+TINY = float(np.finfo(float).tiny)
 
 __all__ = ["Status", "Certificate", "History", "Solution"]
 
@@ -48,9 +51,9 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """The gap as a share of the objective."""
-        if not np.isfinite(self.gap):
-            return float("inf")
-        return self.gap / max(abs(self.primal), abs(self.dual), np.finfo(float).tiny)
+        if not math.isfinite(self.gap):
+            return math.inf
+        return self.gap / max(abs(self.primal), abs(self.dual), TINY)
 
     def __str__(self) -> str:
         return (

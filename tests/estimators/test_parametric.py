@@ -158,9 +158,9 @@ def test_a_small_gap_with_violations_left_is_mended_on_the_factor(monkeypatch):
     y = np.sin(X[:, 0]) + np.sinc(2 * (X[:, 0] - 5)) + rng.uniform(-0.3, 0.3, 2500)
     machine = SVR(C=1.0, gamma=2.0, epsilon=0.05, parametric=[np.sin, np.cos])
     exact = clone(machine).fit(X, y)
-    monkeypatch.setattr("maxmargin.estimators.kernel.GAP", 10.0)
+    monkeypatch.setattr("maxmargin.goal.GAP_OF_VIOLATION", 10.0)
     monkeypatch.setattr("maxmargin.solvers.interior_point.PURE_UP_TO", 0)
-    monkeypatch.setattr("maxmargin.solvers.interior_point.SMALL", 0)
+    monkeypatch.setattr("maxmargin.solvers.interior_point.TRIES", 1)
     mended = clone(machine).fit(X, y)
     assert (exact.solver_, mended.solver_) == ("interior-point", "mpd")
     for model in (exact, mended):

@@ -202,17 +202,37 @@ def test_a_crew_passes_errors_on(rows):
 
 
 def test_blocks_share_the_work_and_give_the_same_bits():
-    """As many blocks as keep all threads busy; who serves them changes nothing."""
-    X = RNG.normal(size=(4000, 64))
+    """As many blocks as keep a few threads busy; who serves them changes nothing."""
+    X = RNG.normal(size=(6000, 64))
     many = Rows.of(X, n_jobs=2)
-    assert 2 <= len(many.blocks) <= 8
+    assert 4 <= len(many.blocks) <= 16
     assert max(block.n for block in many.blocks) <= 2 * min(block.n for block in many.blocks)
     alone = Rows(many.blocks, n_jobs=1)
-    theta = RNG.random(4000)
+    theta = RNG.random(6000)
     np.testing.assert_array_equal(many.normal(theta), alone.normal(theta))
     np.testing.assert_array_equal(many.t_dot(theta), alone.t_dot(theta))
-    assert len(Rows.of(RNG.normal(size=(50, 3)), n_jobs=2).blocks) == 1
-    assert len(Rows.of(RNG.normal(size=(300, 2900)), n_jobs=2).blocks) == 2  # their d × d answers take memory
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [((50, 3), 1), ((20_000, 200), 16), ((4000, 1000), 8), ((2000, 2900), 4)],  # d × d answers take memory
+)
+def test_how_many_blocks_is_a_matter_of_the_rows(shape, count):
+    X = RNG.random(shape, np.float32)
+    assert [len(Rows.of(X, n_jobs=jobs).blocks) for jobs in (1, 2, 7, 64)] == 4 * [count]
+
+
+def test_answers_do_not_take_what_a_file_takes(tmp_path):
+    """Rows that are not in memory may be many; the d × d answers of their blocks are in memory."""
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (20_000, 2000))  # all zeros: a file with holes
+    assert len(Rows.of(X).blocks) == 4
+    assert len(Rows.of(Stored(lambda a, b: None, 10**9, 2000)).blocks) == 4
+
+
+def test_long_answers_are_few():
+    """An answer of d numbers has to be worth its sum: sparse rows of text have more features than entries."""
+    X = sp.random_array((4000, 50_000), density=0.001, rng=RNG, format="csr")
+    assert len(Rows.of(X).blocks) <= 4
 
 
 def test_dense_rows_of_zeros_are_served_as_sparse_ones():

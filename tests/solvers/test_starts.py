@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from cases import GENERAL_SOLVERS, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
+from maxmargin import threads
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass
-from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, points
+from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solution import Status
 from maxmargin.solvers import decomposition, solve
 from referee import naive_kernel
@@ -88,14 +89,14 @@ def test_threads_change_nothing(solver, formulation, large, request):
         ).beta
         for jobs in (1, 2)
     ]
-    np.testing.assert_allclose(betas[0], betas[1], rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(betas[0], betas[1])
 
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, np.asarray], ids=["sparse", "dense"])
 @pytest.mark.parametrize("working_set", [2, 64])
 def test_threads_that_share_the_work_change_nothing(make, working_set, rows_on_demand, monkeypatch):
     """Long enough rows, and no work too small for a second thread."""
-    monkeypatch.setattr(points, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "PIECE_WORK", 1000)
     data = make_data("plain", 2500)
     X = make(np.where(np.abs(data.X) > 1.2, data.X, 0.0))
     betas = [
@@ -108,7 +109,7 @@ def test_threads_that_share_the_work_change_nothing(make, working_set, rows_on_d
         for jobs in (1, 2, 3)
     ]
     for beta in betas[1:]:
-        np.testing.assert_allclose(beta, betas[0], rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(beta, betas[0])
 
 
 @every_solver

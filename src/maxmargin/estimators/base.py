@@ -153,28 +153,41 @@ class Machine(BaseEstimator):
             published, w = self._published(number, solved)
             beta, eta = solved.problem.formulation.point(solved.qp, published)
             judgements.append(judged(solved.qp, solved.goal, replace(solved.solution, beta=beta, multipliers=eta, w=w)))
-        self.certificates_ = [found.certificate for found in judgements]
-        unfinished = [found for found in judgements if not found.status.converged]
-        worst = max(unfinished or judgements, key=lambda found: found.certificate.relative_gap)
-        self.certificate_: Certificate = worst.certificate
-        self.status_ = worst.status
+        self._announce(
+            [found.certificate for found in judgements],
+            [found.status for found in judgements],
+            [found.solver for found in judgements],
+            [found.history for found in judgements],
+            [s.solution.beta for s in outcome.solved],
+            outcome.monitor,
+            outcome.started,
+        )
+
+    def _announce(self, certificates, statuses, solvers, histories, starts, monitor: Monitor, started: float) -> None:
+        """The attributes that tell how the fit went, a warning if there is something to warn of, and Ctrl-C."""
+        self.certificates_ = certificates
+        unfinished = [k for k, status in enumerate(statuses) if not status.converged]
+        worst = max(unfinished or range(len(statuses)), key=lambda k: certificates[k].relative_gap)
+        self.certificate_: Certificate = certificates[worst]
+        self.status_ = statuses[worst]
         self.fit_status_ = int(bool(unfinished))
-        self.solvers_ = [found.solver for found in judgements]
-        self.solver_ = Counter(self.solvers_).most_common(1)[0][0]
-        histories = [found.history for found in judgements]
+        self.solvers_ = solvers
+        self.solver_ = Counter(solvers).most_common(1)[0][0]
         self.history_ = histories[0] if len(histories) == 1 else histories
         if self.warm_start:
-            self._starts_ = [s.solution.beta for s in outcome.solved]
-        self.fit_time_ = time.perf_counter() - outcome.started
-        self._speak(outcome.solved[0].goal)
-        outcome.monitor.raise_interrupt()
+            self._starts_ = starts
+        self.fit_time_ = time.perf_counter() - started
+        self._speak()
+        monitor.raise_interrupt()
 
-    def _speak(self, goal: Goal) -> None:
+    _stops_on_gap = False  # whether tol is a relative gap
+
+    def _speak(self) -> None:
         """A warning if the model is not what was asked for, or if what was asked for proves little."""
         found, name = self.certificate_, type(self).__name__
         gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
         if self.status_.converged:
-            if found.relative_gap > LOOSE and goal.gap == np.inf:
+            if found.relative_gap > LOOSE and not self._stops_on_gap:
                 warnings.warn(
                     f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
                     f"may be {gap} above the best one; lower tol, or scale the features",

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from itertools import combinations
+from dataclasses import astuple, replace
+from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function
 
+from .. import threads as th
 from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
+from ..goal import Goal
+from ..gram.base import checked_block
+from ..gram.distance import cross
+from ..gram.points import make_points
+from ..monitor import Monitor
 from ..rows import Rows
-from .base import Problem, Solved, dense, stacklevel
+from ..rows.centre import centred
+from ..solution import Status
+from ..solvers.small_problems import certify_small, solve_small, suits
+from .base import Problem, dense, stacklevel
 from .checks import check_labels
 from .kernel import KernelMachine
-from .multiclass import pair_decisions, pair_layout, pair_problems, votes, weighed_classes
+from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
+from .pair_programs import decisions, largest_nus, programs
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -63,38 +74,121 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         self._prepare_kernel(there, weight, k * (k - 1) // 2)
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
-        pairs = pair_problems(labels, k)
-        problems = []
-        for i, j, rows, target in pairs:
-            name = f"{self.classes_[i]} v {self.classes_[j]}" if k > 2 else ""
-            formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
-            problems.append(Problem(formulation, present[rows], target, box[rows], name))
-        self._check_feasible(problems, k > 2 or sample_weight is not None or self.class_weight is not None)
-        largest = max(len(p.rows) for p in problems)
+        pairs = Pairs(labels, k)
+        self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
+        # One leaf for all of them where a solver for each would take most of its time to set itself up.
+        small = k > 2 and phi is None and isinstance(self.solver, str) and self.solver == "auto"
+        if small and suits(np.diff(pairs.starts)):
+            self._fit_small(X, pairs, present, box)
+        else:
+            self._fit_each(X, pairs, present, box, phi)
+        return self
+
+    def _problem(self, pairs: Pairs, number: int, present: np.ndarray, box: np.ndarray, phi) -> Problem:
+        """The problem of a pair of classes."""
+        rows = pairs.rows[pairs.at(number)]
+        i, j = pairs.first[number], pairs.second[number]
+        name = f"{self.classes_[i]} v {self.classes_[j]}" if pairs.k > 2 else ""
+        formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
+        return Problem(formulation, present[rows], pairs.targets[pairs.at(number)], box[rows], name)
+
+    def _fit_each(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, phi) -> None:
+        """A solver for each pair of classes."""
+        problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
+        largest = int(np.diff(pairs.starts).max())
         outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
         solved = outcome.solved
-
-        coefs = [(i, j, rows, s.decision.coef) for (i, j, rows, _), s in zip(pairs, solved, strict=True)]
-        support, self.n_support_, dual = pair_layout(labels, k, coefs)
-        self._keep_support(X, present[support])
-        self._dual = dual
-        self.dual_coef_ = sp.csr_matrix(dual) if self._sparse else dual
+        self._keep_pairs(X, pairs, present, np.concatenate([s.decision.coef for s in solved]))
         self._keep_weights(X, outcome)
         self.n_iter_ = np.array([s.solution.n_iter for s in solved], np.int32)
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
-        self._publish(solved)
+        self._publish(np.array([s.decision.found for s in solved]))
         self._certify(outcome)
-        return self
 
-    def _publish(self, solved: list[Solved]) -> None:
+    def _keep_pairs(self, X, pairs: Pairs, present: np.ndarray, coef: np.ndarray) -> None:
+        """Set the support vectors and their coefficients."""
+        support, self.n_support_, self._dual = pairs.layout(coef)
+        self._keep_support(X, present[support])
+        self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
+
+    def _fit_small(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray) -> None:
+        """All pairs of classes by the leaf for many small problems; those that it does not solve by a solver each."""
+        started = time.perf_counter()
+        formulation, points, weight = self._formulation(), present[pairs.rows], box[pairs.rows]
+        problems = programs(formulation, points, pairs.targets, weight, pairs.starts)
+        batches = [replace(batch, points=present[batch.points]) for batch in pairs.batches()]
+        starts = getattr(self, "_starts_", None) if self.warm_start else None
+        known = starts is not None and [len(one) for one in starts] == problems.sizes.tolist()
+        mean = np.add.reduceat(weight, pairs.starts[:-1]) / problems.sizes
+        unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()))
+            first = np.concatenate(starts) if known else None
+            threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
+            found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
+            statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
+            shape = decisions(formulation, problems, found, pairs.targets, gram)
+            for q in [q for q, status in enumerate(statuses) if status in (Status.STALLED, Status.EXHAUSTED)]:
+                problem = self._problem(pairs, q, present, box, None)
+                qp, at = problems.qp(q, gram), pairs.at(q)
+                solution = self._solver().solve(qp, self._goal(problem), found.beta[at], monitor.part(problem.label))
+                one = formulation.decision(qp, solution)
+                shape.coef[at], shape.intercept[q], shape.found[q] = one.coef, one.intercept, one.found
+                found.beta[at], found.multipliers[q] = solution.beta, solution.multipliers
+                found.proof[q] = list(astuple(solution.certificate))[:5]
+                found.n_iter[q] += solution.n_iter
+                statuses[q], solvers[q] = solution.status, solution.solver
+            sizes = np.bincount(points, np.abs(found.beta), gram.n)
+            self._look_at(SimpleNamespace(H=gram), SimpleNamespace(beta=sizes))  # type: ignore[arg-type]
+        self._keep_pairs(X, pairs, present, shape.coef)
+        self.intercept_, self._W = shape.intercept, None
+        if self._weighs(X.shape[1], len(pairs)):
+            near = centred(self.support_vectors_, self._centre)
+            self._W = np.asarray(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
+            self.intercept_ = self.intercept_ - self._W @ self._centre
+        self.n_iter_ = found.n_iter.astype(np.int32)
+        self._publish(shape.found)
+        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses)
+        betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
+        histories = [monitor.history] * len(pairs)
+        self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
+
+    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses) -> None:
+        """The proofs of the attributes as published, and the judge's word on each of them."""
+        place = np.full(int(present.max(initial=-1)) + 1, -1)
+        place[present] = np.arange(len(present))
+        coef = pairs.published(place[self.support_], self.n_support_, dense(self.dual_coef_))
+        shift = 0.0 if self._W is None else self._W @ self._centre
+        altered = not np.array_equal(coef, shape.coef)
+        if self._W is None:
+            altered |= not np.array_equal(self.intercept_, shape.intercept)
+        else:
+            altered |= not np.allclose(self.intercept_ + shift, shape.intercept, rtol=1e-9, atol=1e-9)
+        if altered:  # else the proofs are about these very numbers
+            scale = np.where(shape.found > 0.0, shape.found, 1.0) if isinstance(self, NuSVC) else np.ones(len(pairs))
+            beta = coef * np.repeat(scale, problems.sizes)
+            eta = (self.intercept_ + shift) * scale
+            eta = np.column_stack([eta, -shape.found]) if isinstance(self, NuSVC) else eta[:, None]
+            if not self.fit_intercept:
+                eta = eta[:, 1:] if isinstance(self, NuSVC) else eta[:, :0]
+            found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
+        primal, dual, gap, violation, lack = found.proof.T
+        terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
+        share = lack / np.maximum(terms, np.finfo(float).tiny)
+        met = Goal(violation=self.tol).proven(violation / unit, share, primal, dual, gap, 0.0)
+        for q, good in enumerate(met.tolist()):
+            if good is not statuses[q].converged:
+                statuses[q] = Status.CONVERGED if good else Status.STALLED
+
+    def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""
 
     def _published(self, number, solved):
-        i, j = list(combinations(range(len(self.classes_)), 2))[number]
-        dual = dense(self.dual_coef_)
+        i, j = (int(classes[number]) for classes in np.triu_indices(len(self.classes_), 1))
         edges = np.concatenate([[0], np.cumsum(self.n_support_)])
         coef = np.zeros(len(solved.problem.rows))
+        dual = dense(self.dual_coef_)
         for own, row in ((i, j - 1), (j, i)):
             at = slice(edges[own], edges[own + 1])
             coef[np.searchsorted(solved.problem.rows, self.support_[at])] = dual[row, at]
@@ -106,51 +200,55 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         """What the machine of a pair finds besides, as published."""
         return 0.0
 
-    def _check_feasible(self, problems: list[Problem], lenient: bool) -> None:
+    def _check_feasible(self, pairs: Pairs, box: np.ndarray, lenient: bool) -> None:
         """Nothing to check for a machine that is always feasible."""
 
     def _feature_weights(self):
         if len(self.classes_) == 2 or self._W is not None:
             return super()._feature_weights()
-        vectors = self.support_vectors_
-        edges = np.concatenate([[0], np.cumsum(self.n_support_)])
-        own = [
-            self.dual_coef_[:, edges[c] : edges[c + 1]] @ vectors[edges[c] : edges[c + 1]]
-            for c in range(len(edges) - 1)
-        ]
-        rows = [own[i][[j - 1]] + own[j][[i]] for i, j in combinations(range(len(own)), 2)]
-        return sp.vstack(rows).tocsr() if self._sparse else np.vstack(rows)
+        return pair_weights(self.dual_coef_, self.n_support_, self.support_vectors_)
 
-    def _pair_decisions(self, X) -> np.ndarray:
+    def _decide(self, X, shape: str) -> np.ndarray:
+        """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
         X = self._check_predict_input(X)
-        if self._W is not None:
-            return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
         if len(self.classes_) == 2:
-            return self._weigh(X, self._dual.T)[:, 0:1] + self.intercept_ + self._functions_at(X)
-        decisions = pair_decisions(
-            lambda rows, coef: self._weigh(X, coef, rows), self._dual, self.n_support_, self.intercept_, X.shape[0]
-        )
-        return decisions + self._functions_at(X)
+            values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
+            return (values + self.intercept_ + self._functions_at(X))[:, 0]
+        if self._W is not None and self._centre.any():  # sums of inner products of rows far away would be rounding
+            by_pair = Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
+            return shaped(by_pair, len(self.classes_), shape)
+        # A user's function need not be prepared for several threads.
+        threads = 1 if callable(self.kernel) else th.count(self.n_jobs)
+        more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
+        with th.blas_limit(1):
+            return decide_pairs(
+                self._values(X), self._dual, self.n_support_, self.intercept_, X.shape[0], shape, more, threads
+            )
+
+    def _values(self, X):
+        """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
+        if self.kernel == "precomputed":
+            return lambda rows, columns: np.asarray(X[rows][:, self.support_[columns]], np.float64)
+        vectors = self.support_vectors_
+        if callable(self.kernel):
+            return lambda rows, columns: checked_block(self.kernel, X[rows], vectors[columns])
+        kernel = self._kernel_
+        right = make_points(vectors, kernel).astype(np.float64)
+
+        def values(rows: slice, columns: slice) -> np.ndarray:
+            left = make_points(X[rows], kernel, like=right).astype(np.float64)
+            return cross(kernel, left, right.take(columns))
+
+        return values
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
-        decisions = self._pair_decisions(X)
-        k = len(self.classes_)
-        if k == 2:
-            return decisions[:, 0]
-        return (
-            _ovr_decision_function(decisions < 0, -decisions, k) if self.decision_function_shape == "ovr" else decisions
-        )
+        return self._decide(X, self.decision_function_shape)
 
     def predict(self, X):
         """The class of each sample."""
-        decisions = self._pair_decisions(X)
-        k = len(self.classes_)
-        if k == 2:
-            return self.classes_[(decisions[:, 0] > 0).astype(np.intp)]
-        if self.break_ties:
-            return self.classes_[_ovr_decision_function(decisions < 0, -decisions, k).argmax(axis=1)]
-        return self.classes_[votes(decisions, k)]
+        found = self._decide(X, "scores" if self.break_ties else "votes")
+        return self.classes_[(found > 0).astype(np.intp) if len(self.classes_) == 2 else found]
 
 
 class SVC(_KernelClassifier):
@@ -328,21 +426,25 @@ class NuSVC(_KernelClassifier):
     def _formulation(self):
         return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)
 
-    def _check_feasible(self, problems, lenient):
+    def _check_feasible(self, pairs, box, lenient):
         if not self.fit_intercept:
             return
-        limits = [(p.label, NuSVCFormulation.largest_nu(p.y, p.weight)) for p in problems]
-        tight = [(label, most) for label, most in limits if self.nu > most * (1 + NU_SLACK)]
-        if not tight:
+        most = largest_nus(pairs.targets, box[pairs.rows], pairs.starts)
+        tight = np.flatnonzero(self.nu > most * (1 + NU_SLACK))
+        if not len(tight):
             return
-        found = ", ".join(f"(0, {most:.6g}]{' for ' + label if label else ''}" for label, most in tight[:5])
+        names = self.classes_
+        found = ", ".join(
+            f"(0, {most[c]:.6g}]" + (f" for {names[pairs.first[c]]} v {names[pairs.second[c]]}" if pairs.k > 2 else "")
+            for c in tight[:5]
+        )
         asked = f"specified nu is infeasible: nu={self.nu:g} was asked for; found classes that need nu in {found}"
         if not lenient:
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=stacklevel())
 
-    def _publish(self, solved):
-        self.margin_ = np.array([s.decision.found for s in solved])
+    def _publish(self, found):
+        self.margin_ = found
         if (self.margin_ <= NO_MARGIN).any():
             warnings.warn(
                 f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "

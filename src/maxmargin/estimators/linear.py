@@ -113,6 +113,8 @@ class LinearMachine(Machine):
         gram = Factored(rows)
         return Shifted(gram, float(self.intercept_scaling) ** 2) if self._penalised_intercept else gram
 
+    _stops_on_gap = True
+
     def _goal(self, problem):
         return Goal(gap=self.tol, max_iter=self.max_iter, exact=False)
 

@@ -20,6 +20,7 @@ from .base import Decision
 __all__ = ["NuSVC"]
 
 NO_MARGIN = 1e-12
+ROUNDING = 1e-13  # of the largest kernel value times the coefficients: a function that small is none
 NEXT_TO_NOTHING = 0.01  # share of the other class's weight
 
 
@@ -78,7 +79,8 @@ class NuSVC:
 
         With the largest feasible ν the lighter class has all its coefficients at their bounds. Its margin can then
         lie anywhere beyond its points at the same objective. Where it weighs next to nothing against the other, we
-        use that freedom, and fewer and fewer of its samples stay on its own side.
+        use that freedom, and fewer and fewer of its samples stay on its own side. Where no function separates them, all
+        decisions are zero but for rounding, any bias towards the heavier class is optimal, and we take 1.
         """
         beta, y = solution.beta, qp.A[1]
         bias, minus_rho = (float(x) for x in solution.multipliers[:2])
@@ -90,8 +92,11 @@ class NuSVC:
         ratio = box[y == side].sum() / (NEXT_TO_NOTHING * box[y != side].sum())
         if ratio >= 1.0:
             return bias, minus_rho
-        f = qp.gradient(beta, solution.multipliers)[y == side] - bias - minus_rho * side  # without its bias
-        depth = np.sort(side * f)
+        f = qp.times(beta)
+        norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
+        if np.abs(f).max() <= ROUNDING * norm.max() * float(np.abs(beta) @ norm):
+            return -side, 0.0
+        depth = np.sort(side * f[y == side])
         moved = -side * depth[min(len(depth) - 1, int(np.ceil((1.0 - ratio) * len(depth))))]
         if side * moved >= side * bias:
             return bias, minus_rho

@@ -25,7 +25,7 @@ __all__ = ["FAR", "centred", "far_centre", "variance"]
 
 FAR = 100.0  # times its spread: a mean from which on inner products lose more than 4 of their 16 digits
 SAMPLE = 64  # rows that tell which features may be far; most data have none
-SHORT = 1 << 14  # numbers: limits for BLAS cost more than such products
+SHORT = 1 << 13  # numbers: limits for BLAS cost more than such products, and it does not share them (from 10 000 on)
 DOUBT = 4.0  # times less far in the sample is still looked at in all rows
 
 

@@ -52,6 +52,7 @@ PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
 PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
 
+EXACT = 1e-12  # relative gap: violations that are left then are rounding
 FINAL = (Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK, Status.UNBOUNDED)
 
 
@@ -91,8 +92,10 @@ class Auto:
                 steps += found.n_iter
                 if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
                     best = found
-                if best.status.converged or found.status in FINAL:
-                    return replace(best, status=best.status if best.status.converged else found.status, n_iter=steps)
+                spent = best.certificate.relative_gap <= EXACT  # no other has anything left to gain
+                if best.status.converged or found.status in FINAL or spent:
+                    status = best.status if best.status.converged or spent else found.status
+                    return replace(best, status=status, n_iter=steps)
             if problem.exact() is problem or self.solver != "auto":
                 return replace(best, n_iter=steps)
             problem = problem.exact()

@@ -16,7 +16,7 @@ from ..problem import QP
 from ..rows import Rows
 from ..solution import Certificate, Solution, Status
 from .equality import Equality
-from .groups import Groups
+from .groups import Groups, pairs_keep
 
 __all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "spent"]
 
@@ -76,11 +76,12 @@ class Answer:
 def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:
     """β, settled, with the first multipliers that prove what is asked, or those that prove most.
 
-    Where multipliers are not unique, those half way between their limits come first; a solver's own come last.
+    Where multipliers are not unique, those half way between their limits come before a solver's own.
     """
     beta = qp.settled(beta)
     best: Answer | None = None
-    for eta in chain(multipliers(qp, beta, qp.times(beta)), etas):
+    choices = multipliers(qp, beta, qp.times(beta))
+    for eta in chain(choices, etas) if pairs_keep(qp.A) else chain(etas, choices):
         other = Answer(beta, eta, qp.certificate(beta, eta))
         if best is None or other.certificate.gap < best.certificate.gap:
             best = other

@@ -30,18 +30,23 @@ def cholesky(M: np.ndarray, threads: int = 1) -> np.ndarray | None:
     """
     with th.blas_limit(1):
         if len(M) < TILED_FROM:
-            U, failed = dpotrf(M, clean=0)
-            return None if failed else U
+            return _small(M)
         U = np.array(M, np.float64, order="F")
         done = all(_panel(U, r, min(len(U), r + PANEL), threads) for r in range(0, len(U), PANEL))
     return U if done else None
 
 
+def _small(M: np.ndarray) -> np.ndarray | None:
+    """As ``cholesky``, by LAPACK."""
+    U, failed = dpotrf(M, clean=0)
+    return None if failed or np.isnan(U.diagonal()).any() else U  # NaN is not less than 0, which is all that it asks
+
+
 def _panel(U: np.ndarray, r: int, s: int, threads: int) -> bool:
     """Rows r … s − 1 of U in place; whether their diagonal block was positive definite."""
     above = U[:r, r:s]
-    corner, failed = dpotrf(U[r:s, r:s] - above.T @ above, clean=0)
-    if failed:
+    corner = _small(U[r:s, r:s] - above.T @ above)
+    if corner is None:
         return False
     U[r:s, r:s] = corner
 

@@ -73,7 +73,10 @@ STALL_DECREASE = 1e-13  # of the objective: less is no progress
 class Decomposition:
     """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
 
-    working_set: int | None = None  # q; 2 is SMO; None: an eighth of the variables, 64 at least and 512 at most
+    working_set: int | None = (
+        None  # q; 2 is SMO; None: an eighth of the variables, 64 at least and 512 at most. As long
+    )
+    # as all rows that steps ask for are at hand, steps choose among all variables, whatever q
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that grows

@@ -152,6 +152,8 @@ class Dense(System):
         M[np.diag_indices(len(M))] += 1.0 + self.shift * theta
         factor = cholesky(M.T, self.threads)
         if factor is None:
+            if not np.isfinite(M).all():
+                raise LinAlgError("a matrix of Newton's equations has overflowed")
             return False
         self.factor = factor, False
         self.AB = np.array([self._inverse(row) for row in self.A]).reshape(self.A.shape)

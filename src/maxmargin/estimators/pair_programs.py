@@ -1,0 +1,106 @@
+"""The programs of many small problems at once, laid end to end, and the decision functions of their solutions.
+
+What ``formulation.qp`` and ``formulation.decision`` say of one problem, in a few operations on arrays for all of them:
+300 classes make 44 850 problems, and an object for each takes longer than their solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..formulations import CSVC, Formulation, NuSVC
+from ..formulations.nu_svc import NO_MARGIN
+from ..gram import Gram, PrecomputedGram
+from ..solution import History, Solution
+from ..solvers.small_problems import SmallProblems, SmallSolutions
+
+__all__ = ["Decisions", "decisions", "largest_nus", "programs"]
+
+NO_MATRIX = np.zeros((0, 0))  # programs know which rows of a matrix they need; the solver has it
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """f(x) = Σ coef_i k(x_i, x) + intercept for each problem, the coefficients laid end to end."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    found: np.ndarray  # the margin of a ν-SVC, 0 for others
+
+
+def programs(
+    formulation: Formulation, points: np.ndarray, y: np.ndarray, weight: np.ndarray, starts: np.ndarray
+) -> SmallProblems | None:
+    """The programs of problems with the samples starts[q] … starts[q + 1] each; None if they cannot be laid so."""
+    if isinstance(formulation, CSVC):  # whose p, box and ridge belong to one sample each, whatever problem it is in
+        qp = formulation.qp(PrecomputedGram(NO_MATRIX, points), y, weight)
+        columns = np.ones((len(qp.A), len(qp.A)))
+        ridge = np.zeros(0) if qp.H.ridge is None else qp.H.ridge
+        sums = np.zeros((len(starts) - 1, len(qp.A)))
+        return SmallProblems(starts, points, qp.p, qp.lower, qp.upper, columns, sums, ridge=ridge)
+    if isinstance(formulation, NuSVC) and formulation.clip and formulation.fit_intercept:
+        return _nu_programs(formulation, points, y, weight, starts)
+    return SmallProblems.of(
+        [
+            formulation.qp(PrecomputedGram(NO_MATRIX, points[a:b]), y[a:b], weight[a:b])
+            for a, b in zip(starts[:-1], starts[1:], strict=True)
+        ]
+    )
+
+
+def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """``NuSVC.largest_nu`` of each problem."""
+    positive = np.add.reduceat(np.where(y > 0, weight, 0.0), starts[:-1])
+    negative = np.add.reduceat(np.where(y > 0, 0.0, weight), starts[:-1])
+    return 2.0 * np.minimum(positive, negative) / (positive + negative)
+
+
+def _nu_programs(formulation: NuSVC, points, y, weight, starts) -> SmallProblems:
+    """As ``NuSVC.qp``: Σα = ν Σw for each."""
+    nu = np.minimum(formulation.nu, largest_nus(y, weight, starts))
+    half = 0.5 * (nu * np.add.reduceat(weight, starts[:-1]))[:, None]
+    return SmallProblems(
+        starts,
+        points,
+        np.zeros(len(y)),
+        np.where(y > 0, 0.0, -weight),
+        np.where(y > 0, weight, 0.0),
+        np.array([[1.0, 1.0], [-1.0, 1.0]]),  # the columns (1, y) of both classes
+        np.hstack([-half, half]),
+        group=y > 0,
+    )
+
+
+def decisions(
+    formulation: Formulation, problems: SmallProblems, solutions: SmallSolutions, y: np.ndarray, gram: Gram
+) -> Decisions:
+    """The decision functions of all problems; ``gram`` is the matrix that they share."""
+    count = len(problems)
+    if isinstance(formulation, CSVC):
+        intercept = solutions.multipliers[:, 0] if formulation.fit_intercept else np.zeros(count)
+        return Decisions(solutions.beta, intercept, np.zeros(count))
+    out = Decisions(np.empty(len(solutions.beta)), np.empty(count), np.empty(count))
+    plain = _fill_plain(formulation, problems, solutions, y, out)
+    for q in np.flatnonzero(~plain).tolist():
+        at = slice(problems.starts[q], problems.starts[q + 1])
+        proof, status = solutions.certificate(q), solutions.status(q)
+        solution = Solution(solutions.beta[at], solutions.multipliers[q], proof, status, 1, 0.0, 0, History())
+        one = formulation.decision(problems.qp(q, gram), solution)
+        out.coef[at], out.intercept[q], out.found[q] = one.coef, one.intercept, one.found
+    return out
+
+
+def _fill_plain(formulation: Formulation, problems, solutions, y, out: Decisions) -> np.ndarray:
+    """Fill in the decisions of a ν-SVC whose multipliers are unique; which these are."""
+    if not (isinstance(formulation, NuSVC) and formulation.fit_intercept):
+        return np.zeros(len(problems), bool)
+    bias, rho = solutions.multipliers[:, 0], -solutions.multipliers[:, 1]
+    scale = 1.0 / np.where(rho > NO_MARGIN, rho, 1.0)
+    out.coef[:] = solutions.beta * np.repeat(scale, problems.sizes)
+    out.intercept[:], out.found[:] = bias * scale, rho
+    full = np.abs(solutions.beta) >= np.maximum(-problems.lower, problems.upper)
+    starts = problems.starts[:-1]
+    one_sided = np.logical_and.reduceat(full | (y < 0), starts) != np.logical_and.reduceat(full | (y > 0), starts)
+    return ~one_sided & (rho > NO_MARGIN)

@@ -1,0 +1,631 @@
+"""Compiled leaves of small_problems.py: pair steps and Newton's steps on one small problem after the other.
+
+One problem is sorted by group, its rows of H are loaded from the shared matrix as they are needed.
+
+Newton's step. With F the free variables and a reference variable in each group, δ = Z d keeps the sums, and d solves
+ZᵀH_FF Z d = Zᵀ target. Its matrix is a Gram matrix of differences, factored by Cholesky with pivots: where points are
+duplicates or the kernel is of low rank, the factor ends, and d is zero for the variables that are left over, which
+depend on the others. Each step is a descent, whatever the rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._jit import dot, jit
+from ..problem import GAP_ROUNDING
+from .groups import BIG
+from .pairs import HUGE, pair_steps, single_steps
+
+__all__ = ["certify_slice", "solve_slice"]
+
+LOAD_UP_TO = 32  # variables: up to here a matrix is loaded whole, above by rows as they are needed
+STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
+MARGIN = 0.9  # of tol is what v as it is carried along must reach, so that v computed anew does, too
+NEWTON_ROUNDS = 60  # active sets
+NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
+NEWTON_SHARE = 2  # of the work of pair steps, between them
+FLAT = 1e-11  # pivot, relative to the largest, that counts as none
+EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
+HELD = 1e-9  # of the coefficients: what rounding may do to the sum of a group
+DUST = 1e-12  # of the larger bound: a coefficient that near to a bound is there
+FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
+STALL_ROUNDS = 20  # without progress before we give up
+STALL_DECREASE = 1e-13  # of the objective: less is no progress
+
+CONVERGED, UNFINISHED, MAX_ITERATIONS, STALLED, UNBOUNDED, INFEASIBLE = range(6)
+
+
+@jit
+def load_row(i, K, where, ridge, sign, slab, slot):
+    """Row i of H, if it is not there yet, in the place of the same number; where[r] is the row of variable r in K."""
+    if slot[i] >= 0:
+        return
+    source = K[where[i]]
+    row = slab[i]
+    for c in range(len(where)):
+        row[c] = source[where[c]]
+    if len(sign) > 0:
+        for c in range(len(where)):
+            row[c] *= sign[i] * sign[c]
+    if len(ridge) > 0:
+        row[i] += ridge[i]
+    slot[i] = i
+
+
+@jit
+def into_box(x, lower, upper, edges, sums):
+    """Move x into its box, then along each group in turn until its sum is right; whether that can be."""
+    for r in range(len(x)):
+        x[r] = min(max(x[r], lower[r]), upper[r])
+    for g in range(len(sums)):
+        total = 0.0
+        for r in range(edges[g], edges[g + 1]):
+            total += x[r]
+        missing = sums[g] - total
+        slack = FEASIBLE * abs(missing)
+        for r in range(edges[g], edges[g + 1]):
+            step = min(max(missing, lower[r] - x[r]), upper[r] - x[r])
+            x[r] = upper[r] if step == upper[r] - x[r] else (lower[r] if step == lower[r] - x[r] else x[r] + step)
+            missing -= step
+        if abs(missing) > slack:
+            return False
+    return True
+
+
+@jit
+def times(x, K, where, ridge, sign, slab, slot, product):
+    """product = Hx."""
+    n = len(x)
+    for c in range(n):
+        product[c] = 0.0
+    for r in range(n):
+        if x[r] != 0.0:
+            load_row(r, K, where, ridge, sign, slab, slot)
+            row = slab[r]
+            change = x[r]
+            for c in range(n):
+                product[c] += change * row[c]
+
+
+@jit
+def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
+    """v, what to add to it, and m and M of each group; returns the objective."""
+    value = 0.0
+    for r in range(len(x)):
+        v[r] = -(product[r] + p[r])
+        rise[r] = -BIG if x[r] >= upper[r] else (-eps[r] if x[r] >= 0.0 else eps[r])
+        fall[r] = BIG if x[r] <= lower[r] else (-eps[r] if x[r] > 0.0 else eps[r])
+        value += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
+    for g in range(len(high)):
+        high[g] = -BIG
+        low[g] = BIG
+        for r in range(edges[g], edges[g + 1]):
+            high[g] = max(high[g], v[r] + rise[r])
+            low[g] = min(low[g], v[r] + fall[r])
+    return value
+
+
+@jit
+def largest_violation(high, low, grouped):
+    """max (m − M) over the groups; without equality constraints the level is 0."""
+    if not grouped:
+        return max(high[0], 0.0) - min(low[0], 0.0)
+    worst = 0.0
+    for g in range(len(high)):
+        worst = max(worst, high[g] - low[g])
+    return worst
+
+
+@jit
+def set_levels(high, low, levels):
+    """Half way between m and M, or the one of them that there is."""
+    for g in range(len(levels)):
+        if high[g] < -BIG / 2:
+            levels[g] = low[g] if low[g] < BIG / 2 else 0.0
+        else:
+            levels[g] = 0.5 * (high[g] + low[g]) if low[g] < BIG / 2 else high[g]
+
+
+@jit
+def balance(v, lower, upper, eps, ridge, edges, sums, levels):
+    """The levels whose gap is least where β is not optimal: ``Groups.balanced``, which says why.
+
+    Where a box has no end or a ridge holds a variable back, the levels stay.
+    """
+    for r in range(len(v)):
+        if abs(lower[r]) == np.inf or abs(upper[r]) == np.inf or len(ridge) > 0:
+            return
+    at = np.empty(2 * len(v))
+    drop = np.empty(2 * len(v))
+    for g in range(len(levels)):
+        count = 0
+        need = -sums[g]
+        for r in range(edges[g], edges[g + 1]):
+            zero = min(max(0.0, lower[r]), upper[r])
+            need += upper[r]
+            at[count], drop[count] = v[r] - eps[r], upper[r] - zero
+            at[count + 1], drop[count + 1] = v[r] + eps[r], zero - lower[r]
+            count += 2
+        step = count // 2
+        while step > 0:  # sorted by at, as Shell does it
+            for k in range(step, count):
+                a, d = at[k], drop[k]
+                where = k
+                while where >= step and at[where - step] > a:
+                    at[where], drop[where] = at[where - step], drop[where - step]
+                    where -= step
+                at[where], drop[where] = a, d
+            step //= 2
+        passed = 0.0
+        for k in range(count):
+            levels[g] = at[k]
+            passed += drop[k]
+            if passed >= need:
+                break
+
+
+@jit
+def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
+    """The numbers of ``QP.certificate``: primal, dual, gap, violation, infeasibility."""
+    objective = 0.0
+    gap = 0.0
+    grow = 0.0
+    shrink = 0.0
+    outside = 0.0
+    lack = 0.0
+    groups = len(levels)
+    for g in range(max(1, groups)):
+        level = levels[g] if groups > 0 else 0.0
+        total = 0.0
+        for r in range(edges[g], edges[g + 1]):
+            s = product[r] + p[r] + level
+            d = ridge[r] if len(ridge) > 0 else 0.0
+            a = s - d * x[r]
+            objective += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
+            total += x[r]
+            zero = min(max(0.0, lower[r]), upper[r])
+            if d > 0.0:
+                z = min(
+                    max((-a - eps[r]) / d if a < -eps[r] else ((eps[r] - a) / d if a > eps[r] else 0.0), lower[r]),
+                    upper[r],
+                )
+            else:
+                z = lower[r] if a > eps[r] else (upper[r] if a < -eps[r] else zero)
+            if abs(z) == np.inf:
+                gap = np.inf  # an infinite box without curvature bounds nothing
+            else:
+                term = a * (x[r] - z) + eps[r] * (abs(x[r]) - abs(z)) + 0.5 * d * (x[r] * x[r] - z * z)
+                gap += max(term, 0.0)
+            if x[r] < upper[r]:
+                grow = max(grow, -(s + (eps[r] if x[r] >= 0.0 else -eps[r])))
+            if x[r] > lower[r]:
+                shrink = max(shrink, s + (eps[r] if x[r] > 0.0 else -eps[r]))
+            outside = max(outside, max(lower[r] - x[r], x[r] - upper[r]))
+        if groups > 0:
+            gap -= level * (total - sums[g])
+            lack += abs(total - sums[g])
+    dual = -objective
+    if -GAP_ROUNDING * max(1.0, abs(dual)) < gap < 0.0:
+        gap = 0.0
+    proof[0] = dual + gap
+    proof[1] = dual
+    proof[2] = gap
+    proof[3] = grow + shrink
+    proof[4] = max(outside, lack)
+
+
+@jit
+def factor(M, L, order):
+    """Cholesky with pivots: M[order][:, order] ≈ LᵀL with an upper triangle L; returns the number of its rows."""
+    m = len(M)
+    rest = np.empty(m)
+    largest = 0.0
+    for r in range(m):
+        order[r] = r
+        rest[r] = M[r, r]
+        largest = max(largest, rest[r])
+    for k in range(m):
+        best = k
+        for r in range(k + 1, m):
+            if rest[r] > rest[best]:
+                best = r
+        if not rest[best] > FLAT * largest:
+            return k
+        if best != k:
+            order[k], order[best] = order[best], order[k]
+            rest[k], rest[best] = rest[best], rest[k]
+            for t in range(k):
+                L[t, k], L[t, best] = L[t, best], L[t, k]
+        row = L[k]
+        source = M[order[k]]
+        for c in range(k, m):
+            row[c] = source[order[c]]
+        t = 0
+        while t + 4 <= k:
+            r0, r1, r2, r3 = L[t], L[t + 1], L[t + 2], L[t + 3]
+            d0, d1, d2, d3 = r0[k], r1[k], r2[k], r3[k]
+            for c in range(k, m):
+                row[c] -= (d0 * r0[c] + d1 * r1[c]) + (d2 * r2[c] + d3 * r3[c])
+            t += 4
+        while t < k:
+            r0 = L[t]
+            d0 = r0[k]
+            for c in range(k, m):
+                row[c] -= d0 * r0[c]
+            t += 1
+        root = np.sqrt(rest[k])
+        row[k] = root
+        for c in range(k + 1, m):
+            row[c] /= root
+            rest[c] -= row[c] * row[c]
+    return m
+
+
+@jit
+def solve_factored(L, order, rank, right, d):
+    """d += what solves M d = right for the first ``rank`` in the order; the others stay."""
+    part = np.empty(rank)
+    for k in range(rank):
+        part[k] = right[order[k]]
+    for k in range(rank):
+        row = L[k]
+        part[k] /= row[k]
+        for c in range(k + 1, rank):
+            part[c] -= part[k] * row[c]
+    for k in range(rank - 1, -1, -1):
+        row = L[k]
+        part[k] = (part[k] - dot(row[k + 1 : rank], part[k + 1 : rank])) / row[k]
+    for k in range(rank):
+        d[order[k]] += part[k]
+
+
+@jit
+def newton_step(H, target, F, reference):
+    """The step of the free variables F that equals their targets, as far as they are independent.
+
+    reference[a] is the position in F of the variable that takes back what variable F[a] gets, −1 if there is none,
+    and a itself for these variables.
+    """
+    count = len(F)
+    moving = np.empty(count, np.int64)
+    m = 0
+    for a in range(count):
+        if reference[a] != a:
+            moving[m] = a
+            m += 1
+    M = np.empty((m, m))
+    right = np.empty(m)
+    for a in range(m):
+        i, k = F[moving[a]], reference[moving[a]]
+        row = H[i]
+        right[a] = target[moving[a]]
+        for b in range(m):
+            M[a, b] = row[F[moving[b]]]
+        if k >= 0:
+            right[a] -= target[k]
+            back = H[F[k]]
+            for b in range(m):
+                M[a, b] -= back[F[moving[b]]]
+    for b in range(m):
+        k = reference[moving[b]]
+        if k >= 0:
+            back = H[F[k]]
+            for a in range(m):
+                M[a, b] -= back[F[moving[a]]]
+                if reference[moving[a]] >= 0:
+                    M[a, b] += back[F[reference[moving[a]]]]
+    L = np.empty((m, m))
+    order = np.empty(m, np.int64)
+    rank = factor(M, L, order)
+    d = np.zeros(m)
+    solve_factored(L, order, rank, right, d)
+    for a in range(m):  # once more with what rounding left
+        right[a] -= dot(M[a], d)
+    solve_factored(L, order, rank, right, d)
+    delta = np.zeros(count)
+    for a in range(m):
+        delta[moving[a]] = d[a]
+        if reference[moving[a]] >= 0:
+            delta[reference[moving[a]]] -= d[a]
+    return delta
+
+
+@jit
+def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
+    """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
+
+    x is better afterwards, or as before.
+    """
+    n = len(x)
+    groups = len(edges) - 1
+    before = x.copy()
+    free = np.empty(n, np.bool_)
+    direction = np.empty(n)  # of a variable at 0 with ε: where it is about to go
+    F = np.empty(n, np.int64)
+    reference = np.empty(n, np.int64)
+    target = np.empty(n)
+    size = 1.0
+    start = 0.0
+    for r in range(n):
+        free[r] = lower[r] < x[r] < upper[r] and (eps[r] == 0.0 or x[r] != 0.0)
+        direction[r] = 1.0 if x[r] > 0.0 else (-1.0 if x[r] < 0.0 else 0.0)
+        size = max(size, abs(v[r]))
+        start += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
+    work = 0
+    for _ in range(NEWTON_ROUNDS):
+        count = 0
+        for g in range(groups):
+            first = count
+            for r in range(edges[g], edges[g + 1]):
+                if free[r]:
+                    load_row(r, K, where, ridge, sign, H, slot)
+                    F[count] = r
+                    reference[count] = first if grouped else -1
+                    target[count] = v[r] - eps[r] * direction[r]
+                    count += 1
+        work += count * (count * (count // 6 + 4) + 2 * n)
+        if work > most:
+            break
+        if count > 0:
+            delta = newton_step(H, target[:count], F[:count], reference[:count])
+            wrong = False
+            for a in range(count):
+                r = F[a]
+                back = eps[r] > 0.0 and x[r] == 0.0 and direction[r] * delta[a] < 0.0
+                if back or (x[r] <= lower[r] and delta[a] < 0.0) or (x[r] >= upper[r] and delta[a] > 0.0):
+                    free[r] = False  # set free, but the joint step would push it out: it stays
+                    wrong = True
+            if wrong:
+                continue
+            length = 1.0
+            blocked = -1
+            end = 0.0
+            for a in range(count):
+                r = F[a]
+                if delta[a] == 0.0:
+                    continue
+                if delta[a] > 0.0:
+                    bound = min(upper[r], 0.0) if eps[r] > 0.0 and direction[r] < 0.0 else upper[r]
+                else:
+                    bound = max(lower[r], 0.0) if eps[r] > 0.0 and direction[r] > 0.0 else lower[r]
+                share = (bound - x[r]) / delta[a]
+                if share < length:
+                    length = max(share, 0.0)
+                    blocked = a
+                    end = bound
+            for a in range(count):
+                r = F[a]
+                new = end if a == blocked else min(max(x[r] + length * delta[a], lower[r]), upper[r])
+                change = new - x[r]
+                x[r] = new
+                if change != 0.0:
+                    row = H[r]
+                    for c in range(n):
+                        v[c] -= change * row[c]
+            if blocked >= 0:
+                free[F[blocked]] = False
+                continue
+        settled = True
+        for g in range(groups):
+            up = -1
+            down = -1
+            high = -BIG
+            low = BIG
+            for r in range(edges[g], edges[g + 1]):
+                if x[r] < upper[r]:
+                    a = v[r] - (eps[r] if x[r] >= 0.0 else -eps[r])
+                    if a > high:
+                        high = a
+                        up = r
+                if x[r] > lower[r]:
+                    a = v[r] - (eps[r] if x[r] > 0.0 else -eps[r])
+                    if a < low:
+                        low = a
+                        down = r
+            above = high - low if grouped else high
+            below = high - low if grouped else -low
+            if up >= 0 and (down >= 0 or not grouped) and above > EXACT * size and not free[up]:
+                free[up] = True
+                direction[up] = 1.0
+                settled = False
+            if down >= 0 and (up >= 0 or not grouped) and below > EXACT * size and not free[down]:
+                free[down] = True
+                direction[down] = -1.0
+                settled = False
+        if settled:
+            break
+    value = 0.0
+    held = True
+    for g in range(groups):
+        moved = 0.0
+        total = 1.0
+        for r in range(edges[g], edges[g + 1]):
+            value += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
+            moved += x[r] - before[r]
+            total += abs(x[r])
+        if grouped and abs(moved) > HELD * total:
+            held = False
+    if not (held and value <= start + EXACT * max(1.0, abs(start))):
+        for r in range(n):
+            x[r] = before[r]
+    return work
+
+
+@jit
+def without_dust(x, lower, upper):
+    """Take away what rounding left between a variable and its bound, or zero: it is not free."""
+    for r in range(len(x)):
+        bound = 0.0
+        if abs(lower[r]) < np.inf:
+            bound = abs(lower[r])
+        if abs(upper[r]) < np.inf:
+            bound = max(bound, abs(upper[r]))
+        zero = min(max(0.0, lower[r]), upper[r])
+        if abs(x[r] - lower[r]) <= DUST * bound:
+            x[r] = lower[r]
+        elif abs(x[r] - upper[r]) <= DUST * bound:
+            x[r] = upper[r]
+        elif abs(x[r] - zero) <= DUST * bound:
+            x[r] = zero
+
+
+@jit
+def by_group(group, first, last, order, edges):
+    """The variables first … last of a problem in the order of their groups, and where each group begins."""
+    n = last - first
+    groups = len(edges) - 1
+    edges[0] = 0
+    if len(group) == 0:
+        for r in range(n):
+            order[r] = first + r
+        edges[groups] = n
+        return
+    count = 0
+    for g in range(groups):
+        for i in range(first, last):
+            if group[i] == g:
+                order[count] = i
+                count += 1
+        edges[g + 1] = count
+
+
+@jit
+def certify_slice(
+    K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, first, last, beta, levels, proof
+):  # fmt: skip
+    """The certificates of problems first … last from coefficients and levels alone."""
+    edges = np.zeros(max(1, sums.shape[1]) + 1, np.int64)
+    for q in range(first, last):
+        n = starts[q + 1] - starts[q]
+        order = np.empty(n, np.int64)
+        by_group(group, starts[q], starts[q + 1], order, edges)
+        H = np.empty((n, n))
+        slot = np.full(n, -1)
+        own_ridge = ridge[order] if len(ridge) > 0 else ridge
+        own_sign = sign[order] if len(sign) > 0 else sign
+        x = beta[order]
+        product = np.empty(n)
+        times(x, K, place[points[order]], own_ridge, own_sign, H, slot, product)
+        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
+        prove(x, product, p[order], lower[order], upper[order], own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
+
+
+@jit
+def solve_slice(
+    K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most, room,
+    beta, product, levels, proof, steps, progress, code
+):  # fmt: skip
+    """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
+
+    A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
+    """
+    grouped = sums.shape[1] > 0
+    groups = max(1, sums.shape[1])
+    edges = np.zeros(groups + 1, np.int64)
+    high = np.empty(groups)
+    low = np.empty(groups)
+    widest = 0
+    for q in range(first, last):
+        widest = max(widest, starts[numbers[q] + 1] - starts[numbers[q]])
+    work = np.empty(widest * widest)
+    slot_of = np.empty(widest, np.int64)
+    order_of = np.empty(widest, np.int64)
+    space = np.empty((6, widest))
+    spent = 0
+    idle = True  # one round at least, however small the room
+    for q in range(first, last):
+        k = numbers[q]
+        if code[k] != UNFINISHED:
+            continue
+        if room > 0 and spent > room:
+            break
+        n = starts[k + 1] - starts[k]
+        order = order_of[:n]
+        by_group(group, starts[k], starts[k + 1], order, edges)
+        H = work[: n * n].reshape(n, n)
+        own_ridge = ridge[order] if len(ridge) > 0 else ridge
+        own_sign = sign[order] if len(sign) > 0 else sign
+        where = place[points[order]]
+        slot = slot_of[:n]
+        slot[:] = -1
+        x, v, rise, fall, diag, Hx = space[0, :n], space[1, :n], space[2, :n], space[3, :n], space[4, :n], space[5, :n]
+        own_p, own_lower, own_upper = p[order], lower[order], upper[order]
+        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
+        for r in range(n):
+            x[r] = beta[order[r]]
+            if room == 0:
+                continue  # the matrix is needed only where x is not zero
+            diag[r] = K[where[r], where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
+            if n <= LOAD_UP_TO:
+                load_row(r, K, where, own_ridge, own_sign, H, slot)
+        begun = progress[k, 2] < np.inf
+        if not begun:
+            progress[k, 2] = 0.0
+            if not into_box(x, own_lower, own_upper, edges, sums[k]):
+                code[k] = INFEASIBLE
+                continue
+            without_dust(x, own_lower, own_upper)
+        times(x, K, where, own_ridge, own_sign, H, slot, Hx)
+        value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
+        spent += 2 * n * n
+        while True:
+            violation = largest_violation(high, low, grouped)
+            if violation < tol:
+                code[k] = CONVERGED
+                break
+            if steps[k] >= most[k]:
+                code[k] = MAX_ITERATIONS
+                break
+            if spent > room and (room == 0 or not idle):
+                break
+            idle = False
+            limit = min(most[k] - steps[k], STEPS_A_VARIABLE * n)
+            made = 0
+            missing = 0
+            while missing >= 0:
+                if grouped:
+                    some, _, missing = pair_steps(
+                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, edges, True,
+                        MARGIN * tol, limit - made,
+                    )  # fmt: skip
+                else:
+                    some, _, missing = single_steps(
+                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, MARGIN * tol, limit - made
+                    )
+                made += some
+                if missing >= 0:
+                    load_row(missing, K, where, own_ridge, own_sign, H, slot)
+            steps[k] += made
+            spent += 2 * n * (made + 2) + n * n
+            largest = 0.0
+            for r in range(n):
+                largest = max(largest, abs(x[r]))
+            if largest > HUGE:
+                code[k] = UNBOUNDED
+            elif steps[k] < most[k]:
+                allowed = NEWTON_WORK if made < limit else NEWTON_SHARE * 2 * n * made
+                spent += newton_rounds(
+                    K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,
+                    allowed,
+                )  # fmt: skip
+            without_dust(x, own_lower, own_upper)
+            times(x, K, where, own_ridge, own_sign, H, slot, Hx)
+            value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
+            if code[k] != UNFINISHED:
+                break
+            violation = largest_violation(high, low, grouped)
+            better = value < progress[k, 0] - STALL_DECREASE * abs(value) or violation < 0.99 * progress[k, 1]
+            progress[k, 0] = min(progress[k, 0], value)
+            progress[k, 1] = min(progress[k, 1], violation)
+            progress[k, 2] = 0.0 if better else progress[k, 2] + 1.0
+            if progress[k, 2] >= STALL_ROUNDS and violation >= tol:
+                code[k] = STALLED
+                break
+        set_levels(high, low, levels[k])
+        if code[k] != CONVERGED:
+            balance(v, own_lower, own_upper, own_eps, own_ridge, edges, sums[k], levels[k])
+        prove(x, Hx, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[k], sums[k], proof[k])
+        for r in range(n):
+            beta[order[r]] = x[r]
+            product[order[r]] = Hx[r]

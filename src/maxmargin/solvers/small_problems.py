@@ -1,0 +1,352 @@
+"""Many small QPs whose matrices are parts of one: solved by one compiled leaf, without Python between them.
+
+With k classes there are k (k − 1) / 2 pairs to separate, each a QP of a few dozen variables that takes microseconds. A
+solver that is called for each of them takes a millisecond to set itself up. Here the problems lie end to end: problem q
+has the variables starts[q] … starts[q + 1] of the arrays, variable i is the row points[i] of a matrix that all share,
+and its matrix is
+
+    H_ij = sign_i sign_j K[points_i, points_j] + ridge_i δ_ij
+
+    for each problem
+        H <- a view;  β <- a feasible start;  v <- −(Hβ + p)
+        repeat
+            pair steps, or single steps without equality constraints (pairs.py), some for each variable
+            Newton's step on the free variables, from one active set to the next (as finish.py)
+            v <- −(Hβ + p) anew
+        until the largest violation < tol
+        the level of each group, and the certificate of problem.py
+
+What a thread does depends on the problem alone, so that results are equal to the bit for any number of threads. The
+leaf (small_leaves.py) puts a problem aside only where v is computed anew, so that it can stop for a look at the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .. import threads as th
+from ..gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
+from ..monitor import Monitor
+from ..problem import QP
+from ..solution import Certificate, Status
+from .groups import Groups
+from .small_leaves import (
+    CONVERGED,
+    INFEASIBLE,
+    MAX_ITERATIONS,
+    STALLED,
+    UNBOUNDED,
+    UNFINISHED,
+    certify_slice,
+    solve_slice,
+)
+
+__all__ = ["BATCH_POINTS", "Batch", "SmallProblems", "SmallSolutions", "certify_small", "solve_small", "suits"]
+
+SMALL_UP_TO = 600  # variables: up to here decomposition, too, takes the matrix whole and all variables at once
+BATCH_POINTS = 2048  # that problems share whose matrix is formed as a whole: 32 MB
+LEAST_STEPS, STEPS_EACH = 10_000_000, 100  # the step limit, and that of a variable, where none is given: LIBSVM's
+WORK_A_LOOK = 20_000_000  # multiply-adds of a thread between two looks at the clock: some 10 ms
+SLICES = 8  # pieces of that work between two looks at the clock, whatever the number of threads
+WORK_A_PROBLEM = 10_000  # to begin with one, in multiply-adds
+WORK_A_VARIABLE = 30  # looks at each other variable that a variable takes on average, for shares of the work
+THREADS_FROM = 2_000_000  # multiply-adds, a millisecond: below, a second thread costs more than it brings
+
+STATUS = {
+    CONVERGED: Status.CONVERGED,
+    MAX_ITERATIONS: Status.MAX_ITERATIONS,
+    STALLED: Status.STALLED,
+    UNBOUNDED: Status.UNBOUNDED,
+}
+PROOF = ("primal", "dual", "gap", "violation", "infeasibility")  # the numbers of a certificate
+
+
+def _none() -> np.ndarray:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class SmallProblems:
+    """QPs laid end to end; an empty array stands for zeros (group, eps, ridge) or ones (sign)."""
+
+    starts: np.ndarray  # (problems + 1,): where the variables of each begin
+    points: np.ndarray  # row of the shared matrix of each variable
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    columns: np.ndarray  # (k, groups): of A, those of the variables of each group
+    sums: np.ndarray  # (problems, groups): what each group of variables adds up to
+    group: np.ndarray = field(default_factory=_none)  # of each variable
+    eps: np.ndarray = field(default_factory=_none)
+    ridge: np.ndarray = field(default_factory=_none)
+    sign: np.ndarray = field(default_factory=_none)
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "points", "group"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.int64))
+        for name in ("p", "lower", "upper", "columns", "sums", "eps", "ridge", "sign"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float64))
+        n = len(self.points)
+        fits = all(len(a) == n for a in (self.p, self.lower, self.upper))
+        fits &= all(len(a) in (0, n) for a in (self.group, self.eps, self.ridge, self.sign))
+        fits &= self.starts[0] == 0 and self.starts[-1] == n and bool((np.diff(self.starts) > 0).all())
+        fits &= self.columns.ndim == 2 and self.sums.shape == (len(self), self.columns.shape[1])
+        if not fits:
+            raise ValueError(
+                f"{len(self)} problems with {n} variables together were asked for; found arrays of other lengths; "
+                "give an entry for each variable, at least one variable and a row of sums for each problem"
+            )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Variables of each problem."""
+        return np.diff(self.starts)
+
+    @classmethod
+    def of(cls, qps: list[QP]) -> SmallProblems | None:
+        """These QPs, or None: each must be a view of one matrix, with constraints that pair steps keep."""
+        views = [_view(qp.H) for qp in qps]
+        if not views or any(view is None or view.K is not views[0].K for view in views):
+            return None
+        try:
+            groups = [Groups.of(qp) for qp in qps]
+        except ValueError:
+            return None
+        if any(not np.array_equal(g.columns, groups[0].columns) for g in groups):
+            return None
+        several = groups[0].count > 1
+        return cls(
+            np.concatenate([[0], np.cumsum([qp.n for qp in qps])]),
+            np.concatenate([view.points for view in views]),
+            np.concatenate([qp.p for qp in qps]),
+            np.concatenate([qp.lower for qp in qps]),
+            np.concatenate([qp.upper for qp in qps]),
+            groups[0].columns,
+            np.vstack([g.sums for g in groups]),
+            np.concatenate([g.label for g in groups]) if several else _none(),
+            _unless_zero([qp.eps for qp in qps]),
+            _unless_zero([view.ridge for view in views]),
+            1.0 + _unless_zero([view.sign - 1.0 for view in views]),
+        )
+
+    def qp(self, problem: int, gram: Gram) -> QP:
+        """One of the problems, to the last digit; ``gram`` is the matrix that they share."""
+        at = slice(self.starts[problem], self.starts[problem + 1])
+        H = gram.take(self.points[at])
+        H = Signed(H, self.sign[at]) if len(self.sign) else H
+        H = Ridged(H, self.ridge[at]) if len(self.ridge) else H
+        group = self.group[at] if len(self.group) else np.zeros(at.stop - at.start, np.int64)
+        A, b = (self.columns[:, group], self.columns @ self.sums[problem]) if self.columns.size else (None, None)
+        return QP(H, self.p[at], self.lower[at], self.upper[at], A, b, self.eps[at] if len(self.eps) else None)
+
+
+@dataclass(frozen=True)
+class SmallSolutions:
+    """What was found for each of the problems, laid end to end as they are."""
+
+    starts: np.ndarray
+    beta: np.ndarray  # of each variable
+    H_beta: np.ndarray
+    levels: np.ndarray  # (problems, groups): v of a free variable, with its ε
+    multipliers: np.ndarray  # (problems, k): η
+    proof: np.ndarray  # (problems, 5): the numbers of a Certificate
+    n_iter: np.ndarray  # steps of each problem
+    code: np.ndarray  # of STATUS, or UNFINISHED
+    stop: Status | None = None  # why some are unfinished
+
+    def of(self, problem: int) -> np.ndarray:
+        """β of one problem."""
+        return self.beta[self.starts[problem] : self.starts[problem + 1]]
+
+    def certificate(self, problem: int) -> Certificate:
+        return Certificate(*self.proof[problem].tolist())
+
+    def certificates(self) -> list[Certificate]:
+        """One for each problem."""
+        # By columns: with a list for each problem the collector of garbage takes longer than all else here.
+        return [Certificate(*numbers) for numbers in zip(*self.proof.T.tolist(), strict=True)]
+
+    def status(self, problem: int) -> Status:
+        return STATUS.get(int(self.code[problem]), self.stop)
+
+    def statuses(self) -> list[Status]:
+        """Why each problem was left."""
+        return [STATUS.get(code, self.stop) for code in self.code.tolist()]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Problems that share so few points that the matrix on these is formed."""
+
+    points: np.ndarray
+    problems: np.ndarray
+
+
+def suits(sizes: np.ndarray) -> bool:
+    """Whether problems of these sizes are so small that setting up a solver for each would take most of the time."""
+    return int(np.max(sizes)) <= SMALL_UP_TO
+
+
+def solve_small(
+    gram,
+    problems: SmallProblems,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    threads: int = 1,
+    monitor: Monitor | None = None,
+    start: np.ndarray | None = None,
+    batches: list[Batch] | None = None,
+) -> SmallSolutions:
+    """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
+
+    ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
+    start, with the certificate of that.
+    """
+    gram = as_gram(gram)
+    monitor = monitor or Monitor()
+    run = _Run(problems, tol, max_iter, threads, monitor, start)
+    for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
+        run.solve(gram, batch)
+    return run.solutions()
+
+
+def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """(problems, 5): the numbers of a Certificate for any coefficients and levels."""
+    K, place = _matrix(as_gram(gram), np.unique(problems.points))
+    proof = np.empty((len(problems), len(PROOF)))
+    certify_slice(K, place, *_arrays(problems), 0, len(problems), beta, levels, proof)
+    return proof
+
+
+class _Run:
+    """One call of the solver: what its batches share."""
+
+    def __init__(self, problems: SmallProblems, tol, max_iter, threads, monitor, start) -> None:
+        count, n = len(problems), len(problems.points)
+        self.problems, self.tol, self.threads, self.monitor = problems, tol, threads, monitor
+        most = max_iter if max_iter > 0 else np.maximum(LEAST_STEPS, STEPS_EACH * problems.sizes)
+        self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
+        self.beta = np.zeros(n) if start is None else np.array(start, np.float64)
+        self.product = np.zeros(n)
+        self.levels = np.zeros(problems.sums.shape)
+        self.proof = np.zeros((count, len(PROOF)))
+        self.steps = np.zeros(count, np.int64)
+        self.progress = np.full((count, 3), np.inf)  # least objective, least violation, rounds since (inf: not begun)
+        self.code = np.full(count, UNFINISHED, np.int64)
+        self.work = (WORK_A_PROBLEM + WORK_A_VARIABLE * problems.sizes * problems.sizes).astype(np.int64)
+        holds_zero = bool((problems.lower <= 0).all() and (problems.upper >= 0).all()) and not problems.sums.any()
+        self.from_zero = start is None and holds_zero
+        self.stop: Status | None = None
+
+    def solve(self, gram: Gram, batch: Batch) -> None:
+        """The problems of a batch, a few milliseconds of each thread at a time."""
+        waiting = batch.problems
+        self.stop = self.stop or self.monitor.stop_now()
+        if self.stop is not None and self.from_zero:  # Hβ is known without H
+            self._pass(np.zeros((0, 0)), np.full(gram.n, -1), waiting, 0, self.threads)
+            return
+        K, place = _matrix(gram, batch.points)
+        while len(waiting) and self.stop is None:
+            done = np.cumsum(self.work[waiting])
+            count = max(1, int(np.searchsorted(done, WORK_A_LOOK * SLICES)))
+            now, later = waiting[:count], waiting[count:]
+            self._pass(K, place, now, WORK_A_LOOK, self.threads if done[count - 1] > THREADS_FROM else 1)
+            waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
+            self.stop = self._report(gram)
+        if len(waiting):
+            self._pass(K, place, waiting, 0, self.threads)  # a certificate for where they are
+        bad = batch.problems[self.code[batch.problems] == INFEASIBLE]
+        if len(bad):
+            raise ValueError(
+                f"feasible QPs were asked for; found {len(bad)} (the first is number {bad[0]}) in which a group of "
+                "variables must add up to more than its box allows; check the constraints (ν too large?)"
+            )
+
+    def _pass(self, K, place, numbers: np.ndarray, room: int, threads: int) -> None:
+        shared = (*_arrays(self.problems), numbers)
+        found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
+
+        def leaf(first: int, last: int) -> None:
+            solve_slice(K, place, *shared, first, last, self.tol, self.most, room, *found)
+
+        th.spread(leaf, len(numbers), threads, grain=1, align=1)
+
+    def _report(self, gram: Gram) -> Status | None:
+        """Tell the monitor how far we are, and ask it whether to go on."""
+        begun = np.isfinite(self.progress[:, 2])
+        proof = self.proof[begun]
+        return self.monitor.step(
+            int(self.steps.sum()),
+            -float(proof[:, PROOF.index("dual")].sum()),
+            float(proof[:, PROOF.index("violation")].max()),
+            int((self.code == UNFINISHED).sum()),
+            gram.evals,
+        )
+
+    def solutions(self) -> SmallSolutions:
+        problems = self.problems
+        columns = problems.columns
+        if columns.shape == (1, 1):
+            multipliers = self.levels / columns[0, 0]
+        else:  # columnsᵀ η = level
+            multipliers = np.linalg.lstsq(columns.T, self.levels.T, rcond=None)[0].T if columns.size else self.levels
+        return SmallSolutions(
+            problems.starts, self.beta, self.product, self.levels, multipliers, self.proof,
+            np.maximum(1, self.steps), self.code, self.stop,
+        )  # fmt: skip
+
+
+def _matrix(gram: Gram, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix on some points, and where in it each point is."""
+    whole = gram.whole()
+    if whole is not None and whole.dtype == np.float64:
+        return whole, np.arange(gram.n)
+    place = np.full(gram.n, -1)
+    place[points] = np.arange(len(points))
+    return np.ascontiguousarray(gram.block(points), np.float64), place
+
+
+def _arrays(problems: SmallProblems) -> tuple:
+    """Problems in the order in which leaves take them."""
+    return (
+        problems.starts, problems.points, problems.p, problems.lower, problems.upper,
+        problems.eps, problems.ridge, problems.sign, problems.group, problems.sums,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _View:
+    """sign_i sign_j K[points_i, points_j] + ridge_i δ_ij."""
+
+    K: np.ndarray
+    points: np.ndarray
+    ridge: np.ndarray
+    sign: np.ndarray
+
+
+def _view(H) -> _View | None:
+    """A matrix as a part of one that is at hand, or None."""
+    if isinstance(H, Ridged):
+        inner = _view(H.inner)
+        return None if inner is None else replace(inner, ridge=inner.ridge + H.added)
+    if isinstance(H, Signed):
+        inner = _view(H.inner)
+        return None if inner is None else replace(inner, sign=inner.sign * H.sign)
+    if isinstance(H, Tiled):
+        inner = _view(H.inner)
+        if inner is None or inner.ridge.any():
+            return None
+        return _View(inner.K, inner.points[H.point], np.zeros(H.n), inner.sign[H.point])
+    if isinstance(H, PrecomputedGram):
+        points = np.arange(H.n) if H.index is None else H.index
+        return _View(H.K, points, np.zeros(H.n), np.ones(H.n))
+    return None
+
+
+def _unless_zero(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if any(part.any() for part in parts) else _none()
