@@ -335,7 +335,7 @@ class _Run:
         room_used = float(np.mean(np.minimum(room, 0.5 * width)))
         mu = 0.5 * slope * max(room_used, np.finfo(float).tiny)
         if answer is not None and np.isfinite(answer.certificate.gap):
-            mu = min(mu, answer.certificate.gap / max(1, self.sides))
+            mu = min(mu, max(answer.certificate.gap / max(1, self.sides), ROUNDING * mu))
         mu = max(mu, np.finfo(float).tiny)
         self.x[: self.d], self.x[self.d :] = 0.0, eta
         if start is not None and not self.system.given:
