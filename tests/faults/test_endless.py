@@ -1,14 +1,18 @@
 """Legal input on which a method has nothing to hold on to: every fit ends, with a model and without a crash."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import LinearSVC, LinearSVR
+from maxmargin import QP, SVR, LinearSVC, LinearSVR
 from maxmargin.formulations import CSVC, EpsilonSVR
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import InteriorPoint
+from maxmargin.solvers import InteriorPoint, interior_point, purify
+from maxmargin.solvers.purify import polish
 from maxmargin.solvers.rounding import approach
 from watchdog import within
 
@@ -122,3 +126,73 @@ def test_a_part_without_an_objective():
     with within(HANGS):
         solution = InteriorPoint(tol=1e-4).solve(qp)
     assert solution.certificate.relative_gap <= 1e-4
+
+
+# -- from the interior to the boundary ---------------------------------------------------------------------------
+
+
+def test_many_free_variables_of_few_features(monkeypatch):
+    """Where most rows sit on their corner, the equations of the free ones have the size of the features."""
+    sizes = []
+    factored = purify.cho_factor
+
+    def watched(M, **options):
+        sizes.append(len(M))
+        return factored(M, **options)
+
+    monkeypatch.setattr(purify, "cho_factor", watched)
+    X, y = features("binary", 2000, 5), few_positive(2000)
+    with within(HANGS):
+        machine = LinearSVR(C=1e5, solver="interior-point").fit(X, y)
+    assert machine.status_ is Status.CONVERGED and machine.certificate_.relative_gap <= 1e-4
+    assert sizes and max(sizes) <= 5
+
+
+def test_free_variables_that_go_round_in_circles(monkeypatch):
+    """Variables that are put on their bound, come off it and are put there again are left alone after a while."""
+    rounds = []
+
+    def watched(*system, newton=purify._newton):
+        rounds[-1] += 1
+        return newton(*system)
+
+    def counted(*args, polish=polish):
+        rounds.append(0)
+        return polish(*args)
+
+    monkeypatch.setattr(purify, "_newton", watched)
+    monkeypatch.setattr(interior_point, "polish", counted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5))
+    y = X @ rng.normal(size=5) + 0.5 * rng.normal(size=1500)
+    machine = SVR(kernel="linear", C=100.0, solver="interior-point").fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert max(rounds) > 3  # they do go round
+    assert max(rounds) < purify.ROUNDS
+
+
+def test_polishing_looks_at_the_clock():
+    """Before each factorisation: with no time left nothing is begun, and what there is stays as it is."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(50, 60))
+    qp = QP(Z @ Z.T, rng.normal(size=50), -np.ones(50), np.ones(50))
+    beta, s = np.zeros(50), qp.p.copy()
+    asked = []
+    same, _ = polish(as_gram(qp.H), qp, beta, np.zeros(0), s, np.arange(50), lambda: asked.append(1) or True)
+    assert len(asked) == 1
+    np.testing.assert_array_equal(same, beta)
+    better, _ = polish(as_gram(qp.H), qp, beta, np.zeros(0), s, np.arange(50))
+    assert qp.objective(better) < qp.objective(beta)
+
+
+@pytest.mark.parametrize("kind", ["zero", "constant", "binary", "copies", "noise"])
+@pytest.mark.parametrize("C", [1.0, 1e4, 1e8])
+def test_no_number_overflows_in_the_interior(kind, C):
+    """Targets that are all alike or tiny: slacks beside multipliers of 0, Newton steps too long by 1e50."""
+    for n in (3, 20):
+        X = features(kind, n, 3)
+        for y in (np.full(n, 7.3), 1e-8 * np.random.default_rng(n).normal(size=n), X[:, 0].copy()):
+            with within(HANGS), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # RuntimeWarnings are errors in all tests
+                machine = LinearSVR(C=C, solver="interior-point").fit(1e6 * X if kind == "noise" else X, y)
+            assert np.isfinite(machine.certificate_.gap)

@@ -410,7 +410,8 @@ class _Run:
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
             if 0 < len(F) <= PURE_UP_TO:
-                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta, H_beta), F)
+                s = qp.gradient(beta, eta, H_beta)
+                beta, eta = polish(self.gram, qp, beta, eta, s, F, self.monitor.stop_now)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
             H_beta = qp.times(beta)
             pure = self._answer(beta, H_beta, [eta])
@@ -418,7 +419,7 @@ class _Run:
                 break
             best = pure
             off = wants_off(qp, beta, qp.gradient(beta, pure.eta, H_beta))
-            if not off.any() or len(F) > PURE_UP_TO:
+            if not off.any() or len(F) > PURE_UP_TO or self.monitor.stop_now():
                 break
             eta, place = pure.eta, np.where(off, np.nan, place)
         return best if best.certificate.relative_gap <= self.options.tol else _better(best, self._inside(), 0.0)
@@ -433,17 +434,10 @@ class _Run:
         """Where each variable belongs: a bound, zero, or NaN for inside."""
         qp = self.qp
         slack, dual, kind = (self.crew.collect(name) for name in ("slack", "dual", "kind"))
-        active = [[(kind == side) | (kind == 3) for side in (1, 2)]][0]
-        scale = (
-            np.sqrt(
-                max(float(np.sum(slack[0][active[0]] ** 2) + np.sum(slack[1][active[1]] ** 2)), 1e-300)
-                / max(float(np.sum(dual[0][active[0]] ** 2) + np.sum(dual[1][active[1]] ** 2)), 1e-300)
-            )
-            if any(a.any() for a in active)
-            else 1.0
-        )
-        at_lo = active[0] & (slack[0] < scale * dual[0])
-        at_up = active[1] & (slack[1] < scale * dual[1])
+        active = np.array([(kind == side) | (kind == 3) for side in (1, 2)])
+        slack, dual = (np.where(active, v, 0.0) for v in (slack, dual))
+        near = slack / (np.linalg.norm(slack) or 1.0) < dual / (np.linalg.norm(dual) or 1.0)  # in units of their sizes
+        at_lo, at_up = active & near
         place = np.full(qp.n, np.nan)
         two = len(kind) == 2
         kinked = kind[1] != 4 if two else np.zeros(qp.n, bool)
@@ -470,26 +464,23 @@ def _root(slope, decrement: float) -> float:
     while value < -0.5 * decrement and high < 64.0:
         low, low_value, high = high, value, 2.0 * high
         value = slope(high)
-    length = high
+    if value <= 0.3 * decrement:
+        return high
     for _ in range(25):
-        if abs(value) <= 0.3 * decrement or high - low < 1e-6 * high:
-            break
-        length = (
-            min(
-                max(low - low_value * (high - low) / (value - low_value), 0.9 * low + 0.1 * high),
-                0.1 * low + 0.9 * high,
-            )
-            if value > 0
-            else length
-        )
+        straight = low - low_value * (high - low) / (value - low_value)
+        if low == 0.0:  # where hardly any row has a curvature, the step is too long by orders of magnitude
+            straight = max(straight, min(0.1 * high, np.sqrt(straight * high)))
+        length = min(max(straight, 0.9 * low + 0.1 * high if low > 0.0 else 0.0), 0.1 * low + 0.9 * high)
         middle = slope(length)
+        if abs(middle) <= 0.3 * decrement:
+            return length
         if middle > 0:
             high, value = length, middle
         else:
             low, low_value = length, middle
-            if abs(middle) <= 0.3 * decrement:
-                break
-    return length
+        if high - low < 1e-6 * high:
+            break
+    return low  # as far as it is downhill
 
 
 def screens(qp: QP) -> bool:
