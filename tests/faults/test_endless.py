@@ -196,3 +196,32 @@ def test_no_number_overflows_in_the_interior(kind, C):
                 warnings.simplefilter("ignore", ConvergenceWarning)  # RuntimeWarnings are errors in all tests
                 machine = LinearSVR(C=C, solver="interior-point").fit(1e6 * X if kind == "noise" else X, y)
             assert np.isfinite(machine.certificate_.gap)
+
+
+# -- features on a scale that hides the penalty --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [1e4, 1e8])
+@pytest.mark.parametrize("solver", ["auto", "newton", "asvm"])
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_features_that_hide_the_penalty(n, solver, C):
+    """1e6² C against the 1 of ½‖w‖²: a normal matrix that is singular in floating point is no reason to crash."""
+    X = 1e6 * features("noise", n, 3)
+    for y in (few_positive(n, 1), few_positive(n, n // 2)):
+        with within(HANGS), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine = LinearSVC(C=C, solver=solver).fit(X, y)
+        assert np.isfinite(machine.coef_).all() and np.isfinite(machine.certificate_.gap)
+        if n < 4 and solver != "asvm":  # which says that rounding stops it
+            np.testing.assert_array_equal(machine.predict(X), y)
+
+
+@pytest.mark.parametrize("value", [7.3, 1e-8, 1e8])
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_features_that_hide_the_penalty_of_a_regression(n, value):
+    X = 1e6 * features("noise", n, 3)
+    for y in (np.full(n, value), value * np.random.default_rng(1).normal(size=n)):
+        with within(HANGS), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine = LinearSVR(C=1e8, loss="squared_epsilon_insensitive").fit(X, y)
+        assert np.isfinite(machine.coef_).all() and np.isfinite(machine.certificate_.gap)

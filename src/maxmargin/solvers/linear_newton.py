@@ -49,6 +49,7 @@ from ..solution import Solution, Status
 from .base import linear_form
 from .equality import Equality
 from .row_sweeps import RowSweeps
+from .systems import factor_spd
 
 __all__ = ["LinearNewton"]
 
@@ -309,14 +310,19 @@ class _Run:
             part = np.maximum(sign * (theta - before), 0.0)
             if part.any():
                 self.hessian += sign * self.rows.normal(part, self.extra)
-        damped = self.hessian.copy()
-        diagonal = np.diagonal(damped)
-        damped[np.diag_indices_from(damped)] += np.where(self.penalty > 0, 0.0, UNPENALISED * diagonal.max())
         try:
-            return -cho_solve(cho_factor(damped, check_finite=False), gradient, check_finite=False)
-        except LinAlgError:  # rounding of rows that came and went
-            damped[np.diag_indices_from(damped)] += np.sqrt(UNPENALISED) * diagonal.max()
-            return -np.linalg.solve(damped, gradient)
+            factor = cho_factor(self._damped(), check_finite=False)
+        except LinAlgError:  # rows that came and went have left rounding larger than the penalty
+            self.hessian = np.diag(self.penalty) + self.rows.normal(theta, self.extra)
+            factor = factor_spd(self._damped(), self.rows.threads)
+        return -cho_solve(factor, gradient, check_finite=False)
+
+    def _damped(self) -> np.ndarray:
+        """The Hessian, invertible even where no row with θ > 0 sees η."""
+        damped = self.hessian.copy()
+        diagonal = np.diag_indices_from(damped)
+        damped[diagonal] += np.where(self.penalty > 0, 0.0, UNPENALISED * damped[diagonal].max())
+        return damped
 
     def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
         """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
