@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from ..goal import Goal
 from ..gram import as_gram
@@ -43,6 +43,7 @@ from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
 from .equality import Equality
+from .systems import factor_spd
 
 __all__ = ["ASVM"]
 
@@ -211,7 +212,7 @@ class _Run:
         theta = np.where(basic, 1.0 / self.ridge, 0.0)
         normal = self.Z.normal(theta, self.extra)
         normal[np.diag_indices_from(normal)] += 1.0
-        factor = cho_factor(normal, lower=True, check_finite=False)
+        factor = factor_spd(normal, self.Z.threads)  # shifted where large features hide the 1 on the diagonal
 
         def solve(right: np.ndarray) -> np.ndarray:
             return theta * (right - self._rows(cho_solve(factor, self._columns(theta * right), check_finite=False)))

@@ -69,6 +69,7 @@ STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
 NEAR = 0.5  # relative gap
+ROUNDING = 1e-14  # of the μ that we would start with: a start that is better is so by rounding
 WIDE = 0.1  # of the boxes' mean width from their bounds is where we start again
 FURTHER = 100.0  # times further from the bounds than slopes and curvatures say is where we start
 HASTY = 3  # points that may fall short before one is purified, where nobody asks for exact ones
@@ -334,7 +335,7 @@ class _Run:
         room_used = float(np.mean(np.minimum(room, 0.5 * width)))
         mu = 0.5 * slope * max(room_used, np.finfo(float).tiny)
         if known is not None and np.isfinite(known.certificate.gap):
-            mu = min(mu, known.certificate.gap / max(1, self.sides))
+            mu = min(mu, max(known.certificate.gap / max(1, self.sides), ROUNDING * mu))
         mu = max(mu, np.finfo(float).tiny)
         self.x[: self.d], self.x[self.d :] = 0.0, eta
         if start is not None and not self.system.given:
@@ -418,7 +419,7 @@ class _Run:
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
             if not coarse and 0 < len(F) <= PURE_UP_TO:
-                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta), F)
+                beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta), F, self.monitor.stop_now)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
             pure = self._proven(beta, eta)
             if best is not None and pure.certificate.gap >= best.certificate.gap:
@@ -440,17 +441,10 @@ class _Run:
         """Where each variable belongs: a bound, zero, or NaN for inside."""
         qp = self.qp
         slack, dual, kind = (self.crew.collect(name) for name in ("slack", "dual", "kind"))
-        active = [[(kind == side) | (kind == 3) for side in (1, 2)]][0]
-        scale = (
-            np.sqrt(
-                max(float(np.sum(slack[0][active[0]] ** 2) + np.sum(slack[1][active[1]] ** 2)), 1e-300)
-                / max(float(np.sum(dual[0][active[0]] ** 2) + np.sum(dual[1][active[1]] ** 2)), 1e-300)
-            )
-            if any(a.any() for a in active)
-            else 1.0
-        )
-        at_lo = active[0] & (slack[0] < scale * np.where(active[0], dual[0], 0.0))
-        at_up = active[1] & (slack[1] < scale * np.where(active[1], dual[1], 0.0))
+        active = np.array([(kind == side) | (kind == 3) for side in (1, 2)])
+        slack, dual = (np.where(active, v, 0.0) for v in (slack, dual))
+        near = slack / (np.linalg.norm(slack) or 1.0) < dual / (np.linalg.norm(dual) or 1.0)  # in units of their sizes
+        at_lo, at_up = active & near
         place = np.full(qp.n, np.nan)
         two = len(kind) == 2
         kinked = kind[1] != 4 if two else np.zeros(qp.n, bool)
@@ -470,26 +464,23 @@ def _root(slope, decrement: float) -> float:
     while value < -0.5 * decrement and high < 64.0:
         low, low_value, high = high, value, 2.0 * high
         value = slope(high)
-    length = high
+    if value <= 0.3 * decrement:
+        return high
     for _ in range(25):
-        if abs(value) <= 0.3 * decrement or high - low < 1e-6 * high:
-            break
-        length = (
-            min(
-                max(low - low_value * (high - low) / (value - low_value), 0.9 * low + 0.1 * high),
-                0.1 * low + 0.9 * high,
-            )
-            if value > 0
-            else length
-        )
+        straight = low - low_value * (high - low) / (value - low_value)
+        if low == 0.0:  # where hardly any row has a curvature, the step is too long by orders of magnitude
+            straight = max(straight, min(0.1 * high, np.sqrt(straight * high)))
+        length = min(max(straight, 0.9 * low + 0.1 * high if low > 0.0 else 0.0), 0.1 * low + 0.9 * high)
         middle = slope(length)
+        if abs(middle) <= 0.3 * decrement:
+            return length
         if middle > 0:
             high, value = length, middle
         else:
             low, low_value = length, middle
-            if abs(middle) <= 0.3 * decrement:
-                break
-    return length
+        if high - low < 1e-6 * high:
+            break
+    return low  # as far as it is downhill
 
 
 def screens(qp: QP) -> bool:

@@ -50,6 +50,7 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
 from .equality import Equality
 from .row_sweeps import RowSweeps
+from .systems import factor_spd
 
 __all__ = ["LinearNewton"]
 
@@ -336,13 +337,18 @@ class _Run:
             part = np.maximum(sign * (theta - before), 0.0)
             if part.any():
                 self.hessian += sign * self.rows.normal(part, self.extra)
+        try:
+            factor = cho_factor(self._damped(), check_finite=False)
+        except LinAlgError:  # rows that came and went have left rounding larger than the penalty
+            self.hessian = np.diag(self.penalty) + self.rows.normal(theta, self.extra)
+            factor = factor_spd(self._damped(), self.rows.threads)
+        return -cho_solve(factor, gradient, check_finite=False)
+
+    def _damped(self) -> np.ndarray:
+        """The Hessian, invertible even where no row with θ > 0 sees η."""
         damped = self.hessian.copy()
         damped[np.diag_indices_from(damped)] += self.held
-        try:
-            return -cho_solve(cho_factor(damped, check_finite=False), gradient, check_finite=False)
-        except LinAlgError:  # rounding of rows that came and went
-            damped[np.diag_indices_from(damped)] *= 1.0 + np.sqrt(UNPENALISED)
-            return -np.linalg.lstsq(damped, gradient, rcond=None)[0]
+        return damped
 
     def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
         """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""

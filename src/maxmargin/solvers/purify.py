@@ -9,11 +9,17 @@ bound (or, with ε, to zero). For the others, F, Newton's equations of the activ
 A variable that the solution would push out of its box is put on the bound, one at a bound that wants to come off it
 joins F. What comes out usually has a smaller gap than the interior point, and it has exact zeros and bounds, so that
 support vectors can be counted.
+
+Where H = ZZᵀ + D with fewer features than F has variables (linear machines whose rows sit on their corners), the
+equations are solved by a matrix of the size of the features (Sherman–Morrison–Woodbury).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..gram import Gram
@@ -23,64 +29,136 @@ __all__ = ["polish", "wants_off"]
 
 NEAR = 1e-10  # τ in units of H's largest diagonal entry
 ROUNDS = 30
+IN_VAIN = 4  # rounds that change no fewer variables than the best before: they go round in circles
+CORRECTIONS = 3  # times a system is solved: what rounding, of which the second form has more, left of the one before
 RELEASED = 1e-10  # slope, relative to the largest, at which a variable at a bound wants to come off it
 
 
-def polish(gram: Gram, qp: QP, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, F: np.ndarray) -> tuple:
-    """β and η after Newton's equations on the variables F, the others fixed; s = qp.gradient(β, η)."""
-    H, A = gram.block(F), qp.A[:, F]
+def polish(
+    gram: Gram,
+    qp: QP,
+    beta: np.ndarray,
+    eta: np.ndarray,
+    s: np.ndarray,
+    F: np.ndarray,
+    stop: Callable[[], object] = lambda: None,
+) -> tuple:
+    """β and η after Newton's equations on the variables F, the others fixed; s = qp.gradient(β, η).
+
+    Ends early, with the best that it has, as soon as ``stop()`` says so: it is asked before each factorisation.
+    """
+    H, A = _matrix(gram, F), qp.A[:, F]
     b, slope, eps = beta[F].copy(), s[F].copy(), qp.eps[F]
     lower, upper = qp.lower[F], qp.upper[F]
     missing = qp.b - qp.A @ beta
     side = np.sign(b)  # of 0 on which a variable with ε stays
-    tau = NEAR * max(float(H.diagonal().max(initial=0.0)), np.finfo(float).tiny)
     free = np.ones(len(F), bool)
+    fewest, waited = len(F) + 1, 0
     for _ in range(ROUNDS):
+        if stop():
+            break
         low = np.where((eps > 0.0) & (side > 0.0), np.maximum(lower, 0.0), lower)
         high = np.where((eps > 0.0) & (side < 0.0), np.minimum(upper, 0.0), upper)
         f = np.flatnonzero(free)
-        step, turn = _newton(H[np.ix_(f, f)], A[:, f], -(slope + eps * side)[f], missing, tau)
+        step, turn = _newton(H, f, A[:, f], -(slope + eps * side)[f], missing)
         if step is None:
             break
         new = b.copy()
         new[f] = np.clip(b[f] + step, low[f], high[f])
         change = new - b
         b, eta = new, eta + turn
-        slope = slope + H @ change + turn @ A
+        slope = slope + H.times(change) + turn @ A
         missing = missing - A @ change
         out = free & ((b <= low) | (b >= high))
         free &= ~out
         back = ~free & _released(b, slope, eps, side, low, high)
         free |= back
-        if not (out & ~back).any() and not back.any():
+        changes = int((out | back).sum())
+        waited = 0 if changes < fewest else waited + 1
+        fewest = min(fewest, changes)
+        if changes == 0 or waited > IN_VAIN:
             break
     result = beta.copy()
     result[F] = b
     return result, eta
 
 
-def _newton(H: np.ndarray, A: np.ndarray, right: np.ndarray, missing: np.ndarray, tau: float):
-    """δ and Δη of the system above; no δ where H is not even nearly positive semi-definite."""
+def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarray, missing: np.ndarray):
+    """δ and Δη of the system above; no δ where H is not even nearly positive semi-definite, or numbers overflow."""
     k = len(missing)
     if not len(right):
         return right, np.zeros(k)
-    M = H + np.diag(np.full(len(H), tau))
-    try:
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            solve, times = H.equations(f)
+            AM = solve(A.T)
+            schur = A @ AM
+            eta = np.zeros(k)
+            delta = np.zeros(len(right))
+            for _ in range(CORRECTIONS):
+                part = solve(right - times(delta) - A.T @ eta)
+                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=1e-13)[0] if k else eta
+                delta, eta = delta + part - AM @ turn, eta + turn
+        except LinAlgError:
+            return None, None
+    return (delta, eta) if np.isfinite(delta).all() and np.isfinite(eta).all() else (None, None)
+
+
+def _matrix(gram: Gram, F: np.ndarray) -> _Dense | _Features:
+    """H_FF in the form whose equations cost less."""
+    factor = gram.factor()
+    if factor is None or factor.rows.d >= len(F):
+        return _Dense(gram.block(F))
+    Z = factor.rows.matrix(F)
+    Z = np.asarray(Z.toarray() if sp.issparse(Z) else Z, np.float64)
+    return _Features(Z, np.zeros(len(F)) if factor.ridge is None else factor.ridge[F])
+
+
+def _shift(diagonal: np.ndarray) -> float:
+    """τ."""
+    return NEAR * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)
+
+
+class _Dense:
+    """H_FF itself."""
+
+    def __init__(self, H: np.ndarray) -> None:
+        self.H, self.tau = H, _shift(H.diagonal())
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        return self.H @ v
+
+    def equations(self, f: np.ndarray) -> tuple[Callable, Callable]:
+        """v ↦ (H_ff + τ)⁻¹ v, and the product."""
+        M = self.H[np.ix_(f, f)]
+        M[np.diag_indices(len(f))] += self.tau
         factor = cho_factor(M, check_finite=False)
-    except LinAlgError:
-        return None, None
-    AM = cho_solve(factor, A.T, check_finite=False)
-    schur = A @ AM
-    if not np.isfinite(schur).all():
-        return None, None
-    eta = np.zeros(k)
-    delta = np.zeros(len(right))
-    for _ in range(2):  # the second time for what rounding left
-        r = right - M @ delta - A.T @ eta
-        part = cho_solve(factor, r, check_finite=False)
-        turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=1e-13)[0] if k else eta
-        delta, eta = delta + part - AM @ turn, eta + turn
-    return delta, eta
+        return lambda v: cho_solve(factor, v, check_finite=False), lambda v: M @ v
+
+
+class _Features:
+    """H_FF = ZZᵀ + D by its few columns."""
+
+    def __init__(self, Z: np.ndarray, ridge: np.ndarray) -> None:
+        self.Z, self.ridge = Z, ridge
+        self.tau = _shift(np.einsum("ij,ij->i", Z, Z) + ridge)
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        return self.Z @ (self.Z.T @ v) + self.ridge * v
+
+    def equations(self, f: np.ndarray) -> tuple[Callable, Callable]:
+        """As above: B⁻¹ − B⁻¹Z (1 + ZᵀB⁻¹Z)⁻¹ ZᵀB⁻¹ with B = D + τ."""
+        Z, B = self.Z[f], self.ridge[f] + self.tau
+        BZ = Z / B[:, None]
+        M = Z.T @ BZ
+        M[np.diag_indices(len(M))] += 1.0
+        factor = cho_factor(M, check_finite=False)
+
+        def solve(v: np.ndarray) -> np.ndarray:
+            scaled = (v.T / B).T
+            return scaled - BZ @ cho_solve(factor, Z.T @ scaled, check_finite=False)
+
+        return solve, lambda v: Z @ (Z.T @ v) + B * v
 
 
 def _released(b, slope, eps, side, low, high) -> np.ndarray:

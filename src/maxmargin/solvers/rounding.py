@@ -13,7 +13,7 @@ Without a ridge d_i the sum has corners (the hinge), where β_i jumps from one b
     repeat
         Newton step on (w, η), to where the slope along it vanishes
         ρ <- less, once the step promised less than the corners hide
-    until the gap is small, or so few rows are near a corner that they decide one by one
+    until the gap is small, so few rows are near a corner that they decide one by one, or ρ is lost in the rounding of s
 
 Huber's hinge (PRIMAL eq. 8) rounds corners off by a parabola; its curvature ends at once, so that Newton's method does
 not see what is behind, and takes twice as many steps (measured: a9a). Here θ falls like |s|⁻³, and rows F with θ above
@@ -58,12 +58,16 @@ PROMISE = 0.5  # of what the corners hide: a step that promises less ends the wo
 FLAT = 0.2  # of the slope at the start that a search may leave
 SHORT = np.array([0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])
 LONG = np.array([1.5, 2.5, 4.0, 8.0, 16.0])
+ZOOMS = 8  # of the search into the shortest of these, if it must be: a hundredth each time
 KEEP = 0.02  # of the largest θ that is worth a row's place in F
 ENOUGH = 8.0  # rows a feature in the Hessian: of more, only some are taken, with more weight,
 A_PASS = 12.0  # unless they cost no more than a pass over all rows: this over the entries of a row, of the rows
 FEW, FEW_OF_SAMPLE = 12.0, 18.0  # rows of F a feature, below which we leave off
 HELD = 1e-5  # of the curvature that η would have if all rows were in F: keeps its step finite
 USED = 1e-9  # of the largest diagonal entry: features below have next to no rows
+SHARP = (
+    2.0**-52
+)  # of the mean of |p|: rounding of s, in which a smaller ρ is no corner that s could be on either side of
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,13 @@ def _sampled(whole: tuple, some: np.ndarray, share: float) -> tuple:
 def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float, few: float, monitor: Monitor) -> Near:
     """Newton's method on these rows from where the last ones left off."""
     d, crew, x = rows.d, rows.crew(CornerRows, vectors), near.x
-    size, inside, tried, steps = len(x), 0, 0, near.steps
-    is_w, diagonal = np.arange(size) < d, np.diag_indices(size)
+    inside, tried, steps = 0, 0, near.steps
+    is_w, diagonal = np.arange(len(x)) < d, np.diag_indices(len(x))
     level = crew.sum("look", x) / rows.n
-    rho = min(near.rho, FIRST_RHO * max(level, np.finfo(float).tiny))
-    pulled, factor = np.zeros(size), None
-    enough = max(ENOUGH * size, A_PASS * rows.n * rows.n / max(1, rows.work))
+    rho = min(near.rho, FIRST_RHO * (level or 1.0))  # where s = 0 for all rows, any ρ will do
+    sharpest = SHARP * float(np.mean(np.abs(vectors[1])) or 1.0)
+    pulled, factor = np.zeros(len(x)), None
+    enough = max(ENOUGH * len(x), A_PASS * rows.n * rows.n / max(1, rows.work))
     while True:
         sums, most = zip(*crew.ask("respond", rho), strict=True)
         primal, value, hidden, widths, smooth = np.sum(sums, axis=0)
@@ -122,14 +127,17 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         primal += 0.5 * x[:d] @ x[:d] + b @ x[d:]
         dual = -0.5 * pulled[:d] @ pulled[:d] - value
         gap = primal - dual + abs(x[d:] @ gradient[d:])
-        relative = float(gap / max(abs(primal), abs(dual), np.finfo(float).tiny))
+        size = max(abs(primal), abs(dual), np.finfo(float).tiny)
+        relative = float(gap / size)
+        promise = np.inf if factor is None else float(gradient @ cho_solve(factor, gradient, check_finite=False))
         stopped = monitor.step(steps, float(primal), relative, inside)
-        if stopped or near.stopped or relative <= tol:
+        # While η is 0, the gap does not see what constraints lack: a step that promises nothing shows that they hold.
+        if stopped or near.stopped or (relative <= tol and (len(b) == 0 or promise <= tol * size)):
             break
         if tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS):
             rho /= LESS_RHO  # where we were sure of
             break
-        if factor is None or gradient @ cho_solve(factor, gradient, check_finite=False) > PROMISE * hidden:
+        if promise > PROMISE * hidden:
             inside = int(crew.sum("choose", KEEP * max(most)))
             M = crew.total("normal", max(1, int(inside / enough)), steps)
             weight = M[diagonal]
@@ -138,7 +146,9 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         step = -cho_solve(factor, gradient, check_finite=False)
         promise = -float(gradient @ step)
         if promise <= PROMISE * hidden:
-            if inside < few * (weight > USED * weight.max()).sum():
+            # Rows may sit on their corner for good (w = 0 is best for a class that all others are like). And where
+            # there are no corners, nothing depends on ρ: the step promises no more than rounding.
+            if widths == 0.0 or rho <= sharpest or inside < few * (weight > USED * weight.max()).sum():
                 break
             rho, tried, factor = LESS_RHO * rho, 0, None
             continue
@@ -150,7 +160,7 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
 
 
 def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise: float) -> float:
-    """Where the slope along the step, which grows, vanishes: roughly, in at most two passes over the rows."""
+    """Where the slope along the step, which grows, vanishes: roughly, in few looks at s and its change."""
     d = len(x) - len(b)
     start, more = float(x[:d] @ step[:d] + b @ step[d:]), float(step[:d] @ step[:d])
 
@@ -164,12 +174,20 @@ def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise:
         lengths, found = np.r_[0.0, SHORT, 1.0], np.r_[-promise, slopes(SHORT), one]
     else:
         lengths, found = np.r_[1.0, LONG], np.r_[one, slopes(LONG)]
-    after = int(np.argmax(found > 0.0))
-    if found[after] <= 0.0:
-        return float(lengths[-1])
-    before = after - 1
-    share = found[before] / (found[before] - found[after])
-    return float(lengths[before] + share * (lengths[after] - lengths[before]))
+    for _ in range(ZOOMS):
+        after = int(np.argmax(found > 0.0))
+        if after == 0:  # it is downhill as far as we look
+            return float(lengths[-1])
+        (low, high), (below, above) = lengths[after - 1 : after + 1], found[after - 1 : after + 1]
+        length = low - below / (above - below) * (high - low)
+        between = slopes(np.array([length]))[0]
+        if abs(between) <= FLAT * promise:
+            break
+        # Far from straight: where no row has a curvature yet, the step is too long by orders of magnitude.
+        low, high, below, above = (low, length, below, between) if between > 0.0 else (length, high, between, above)
+        inside = low + SHORT * (high - low)
+        lengths, found = np.r_[low, inside, high], np.r_[below, slopes(inside), above]
+    return float(length)
 
 
 class CornerRows:

@@ -73,7 +73,7 @@ def screen(
             reach = None
     if reach is None:
         smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
-        near = approach(qp, factor, TIGHTER * tol if smooth else 0.0, monitor)
+        near = approach(qp, factor, TIGHTER * tol, monitor)
         beta, w, eta, steps = near.beta, near.x[: factor.rows.d], near.x[factor.rows.d :], near.steps
         view.look(w, eta)
         if near.stopped or smooth:
@@ -143,7 +143,7 @@ class _View:
         at = self.sent[W]
         losses = -(self.s[W] * at + qp.eps[W] * np.abs(at) + 0.5 * self.ridge[W] * at**2)
         own = 0.5 * rest @ rest + b @ self.eta + losses.sum()
-        gap = tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny)
+        gap = min(TIGHTER, tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny))
         Z = self.rows.take(W)
         ridge = self.ridge[W]
         gram: Gram = Ridged(Factored(Z), ridge) if ridge.any() else Factored(Z)
