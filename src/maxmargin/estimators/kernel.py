@@ -215,8 +215,9 @@ class KernelMachine(Machine):
         return b + float(w @ self._centre), None if solved.solution.w is None else w / solved.decision.scale
 
     def _prepare_kernel(self, X, weight: np.ndarray, problems: int = 1) -> None:
-        free = getattr(self, "fit_intercept", True) and self._weighs(X.shape[1], problems)
-        self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1])
+        weighs = self._weighs(X.shape[1], problems)
+        free = weighs and getattr(self, "fit_intercept", True)
+        self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1] if weighs else 0)
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
         if named:
