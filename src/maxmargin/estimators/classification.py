@@ -20,6 +20,7 @@ from ..gram.base import checked_block
 from ..gram.distance import cross
 from ..gram.points import make_points
 from ..monitor import Monitor
+from ..problem import DUST
 from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
@@ -170,6 +171,8 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             beta = coef * np.repeat(scale, problems.sizes)
             if len(problems.sign):
                 beta = beta * problems.sign
+            for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
+                beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
         primal, dual, gap, violation, lack = found.proof.T
         terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
