@@ -42,6 +42,7 @@ REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring 
 HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
 LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word
 CLOSE = 0.01  # share of the objective: models that near to their optimum are compared by their predictions
+VISIBLE = 1e-6  # relative: what a decision may lose in sums
 POINTS = 0.05  # accuracy or R² by which predictions may be worse then
 FEW = 20  # samples on which a score means nothing
 HUGE = 1e100  # an attribute that is of no use
@@ -192,7 +193,7 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     if len(model.certificates_) != len(parts):
         report.fail("false proof", f"{len(model.certificates_)} certificates for {len(parts)} problems")
         return []
-    evidence = [evidence_of(problem, model, p, c) for p, c in zip(parts, model.certificates_, strict=True)]
+    evidence = [evidence_of(problem, model, part, number) for number, part in enumerate(parts)]
     worst = max(evidence, key=lambda e: e.violation - e.violation_rounding)
     far = max(evidence, key=lambda e: e.outside)
     why = (
@@ -243,8 +244,8 @@ def no_margin(fitted: Fitted, part: Part, e: Evidence) -> bool:
 
 
 def violation_of(part: Part, e: Evidence) -> float:
-    """With a linear kernel the bias goes with the weights; if the coefficients give others, theirs is another one."""
-    return min(e.violation, e.least) if part.apart > HELD * part.half else e.violation
+    """With a linear kernel the bias goes with the weights; if coefficients give others, theirs may be another one."""
+    return e.violation if part.weights is None else min(e.violation, e.least)
 
 
 def hair_of(problem: Problem, part: Part) -> float:
@@ -273,8 +274,8 @@ def _check_certificate(problem: Problem, part: Part, e: Evidence, c, number: int
         total = problem.params.get("nu", 0.5) * part.cost.sum()
         if np.abs(part.coef).sum() < total * (1 - FEASIBLE):
             return  # pairs α_i, α_i* > 0 are not published, but have a violation of their own
-    allowed = SAME * e.strict + e.violation_rounding + hair
-    top = np.inf if part.apart > HELD * part.half else e.strict
+    allowed = SAME * (e.strict + tolerance(problem, part)) + e.violation_rounding + hair
+    top = e.strict + (0.0 if part.weights is None else 2.0 * part.weights.far)
     if not violation_of(part, e) - allowed <= c.violation <= top + allowed:
         report.fail(
             "false proof",
@@ -314,6 +315,8 @@ def _check_decisions(problem: Problem, fitted: Fitted, parts: list[Part], report
             report.fail("predictions", f"an intercept of {part.bias:.3g} where nothing else is larger than {sized:.3g}")
         wanted = part.values
         allowed = 2.0 * part.rounding
+        if part.weights is not None:  # pairs of classes are decided by coefficients, whose sums are known less well
+            allowed = np.maximum(allowed, np.minimum(2.0 * part.decision_rounding, VISIBLE * (1.0 + np.abs(wanted))))
         if problem.machine == "SVDD":
             wanted = wanted - part.diagonal
             allowed = allowed + 4.0 * textbook.UNIT * np.abs(part.diagonal)
@@ -428,12 +431,13 @@ def _ask_about_linear(problem, X, phi, part: LinearPart, value, certificate, tol
 
 
 def _score(problem: Problem, y, f, weight) -> float:
-    """Accuracy or R² on the training data, with costs as weights."""
+    """Accuracy, or R² of what lies outside the tube, on the training data, with costs as weights."""
     if problem.machine in CLASSIFIERS:
         return float(weight @ ((f > 0) == (y > 0)) / weight.sum())
     mean = weight @ y / weight.sum()
     spread = weight @ (y - mean) ** 2
-    return 1.0 - float(weight @ (f - y) ** 2 / spread) if spread > 1e-20 * (weight @ y**2) else 1.0
+    out = np.maximum(0.0, np.abs(f - y) - problem.params.get("epsilon", 0.1 if problem.machine == "SVR" else 0.0))
+    return 1.0 - float(weight @ out**2 / spread) if spread > 1e-20 * (weight @ y**2) else 1.0
 
 
 def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], report: Report) -> None:

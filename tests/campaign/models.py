@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import fsum
 
 import numpy as np
 import scipy.sparse as sp
@@ -135,12 +136,21 @@ def parts_of(problem: Problem, model) -> list[Part]:
 def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, free: bool):
     """(Kc, its size, what the published weights give) for a linear kernel.
 
-    Where the bias is free, Σ c = 0, and v = Σ c_i x_i may be added up from rows that are seen from their mean.
+    Where the bias is free, Σ c is next to nothing: v = Σ c_i x_i is added up from rows that are seen from their mean.
     """
-    near = X - (X.mean(axis=0) if free else 0.0)
-    v = near.T @ coef
+    mean = X.mean(axis=0) if free else np.zeros(X.shape[1])
+    near = X - mean
+    v = near.T @ coef + fsum(coef) * mean
     size = np.abs(X) @ (np.abs(v) + np.abs(near).T @ np.abs(coef))
-    return X @ v, size, textbook.Weights(X @ w, np.abs(X) @ np.abs(w), float(w @ w), 0.5 * float((w - v) @ (w - v)))
+    far = float(np.abs(X @ (w - v)).max(initial=0.0))
+    half = 0.5 * float((w - v) @ (w - v))
+    return (
+        X @ v,
+        size,
+        textbook.Weights(
+            X @ w, np.abs(X) @ np.abs(w), np.abs(X) @ (np.abs(X).T @ np.abs(coef)), float(w @ w), half, far
+        ),
+    )
 
 
 def tolerance(problem: Problem, part: Part) -> float:
@@ -157,8 +167,8 @@ def nu_scale(problem: Problem, part: Part) -> tuple[np.ndarray, float]:
     return w, min(nu, most) * w.sum()
 
 
-def evidence_of(problem: Problem, model, part: Part, certificate=None) -> Evidence:
-    """What a part of a model is worth; where attributes leave a sign open, the one that the certificate is about."""
+def evidence_of(problem: Problem, model, part: Part, number: int = 0) -> Evidence:
+    """What a part of a model is worth."""
     params = problem.params
     if problem.machine == "SVC":
         return textbook.c_svc(part, params.get("loss", "hinge"), params.get("huber_delta", 0.5))
@@ -172,12 +182,8 @@ def evidence_of(problem: Problem, model, part: Part, certificate=None) -> Eviden
         return textbook.svdd(part)
     weight, total = nu_scale(problem, part)
     part = replace(part, cost=weight)
-    found = [textbook.nu_svc(part, total, sign) for sign in (1.0, -1.0)]
-    if abs(np.abs(part.coef).sum() / total - 1.0) < FEASIBLE:
-        found.append(textbook.nu_svc(part, total, 0.0))  # or there is no margin, and nothing was divided by it
-    if certificate is None:
-        return min(found, key=lambda e: (e.outside > FEASIBLE, e.violation))
-    return min(found, key=lambda e: (e.outside > FEASIBLE, abs(e.primal - certificate.primal)))
+    margins = getattr(model, "margin_", None)  # a referee has none
+    return textbook.nu_svc(part, total, None if margins is None else float(margins[number]))
 
 
 # -- linear machines --------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ __all__ = [
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
-HIDDEN_MARGIN = 1e-8  # a margin of a ν-SVC that is none, and is not published
+NO_MARGIN = 1e-12  # a margin of a ν-SVC by which nothing is divided
 AT_BOUND = 1e-8  # of a box: nearer than this to a bound is at the bound; constraints are held no better
 DUST = 3e-15  # of the sum of all costs: a sum of coefficients that is rounding
 BLOCK = 1 << 22  # kernel values held at a time
@@ -147,8 +147,10 @@ class Weights:
 
     Xw: np.ndarray
     size: np.ndarray  # |X||w|
+    sums: np.ndarray  # |X||X|ᵀ|c|: what decisions by coefficients are made of
     square: float  # ‖w‖²
     apart: float  # ½‖w − Xᵀc‖²
+    far: float  # the largest |X(w − Xᵀc)|
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,11 @@ class Part:
     def coefficient_rounding(self) -> np.ndarray:
         """How well f − y is known from the coefficients."""
         return self._known_to(self.size)
+
+    @property
+    def decision_rounding(self) -> np.ndarray:
+        """How well f is known from sums over the support vectors."""
+        return self._known_to(self.size if self.weights is None else self.weights.sums)
 
     def _known_to(self, size: np.ndarray) -> np.ndarray:
         functions = np.abs(self.phi) @ np.abs(self.slopes) if len(self.slopes) else 0.0
@@ -278,7 +285,7 @@ def _evidence(
     ``pull`` is what a unit of f is worth in each row's loss, ``scale`` that of f in s, and ``terms`` are the sizes of
     what cancels in the primal value.
     """
-    rounding = part.rounding
+    rounding = np.maximum(part.rounding, part.coefficient_rounding)  # whichever of the two f is computed from
     violations = _violations(s, part.coef * scale, lower, upper, eps)
     # ½‖w‖² is one half of Σ c_i f_i; losses and c_i f_i are rows of the gap.
     value_rounding = float(scale * (np.abs(pull) + 0.5 * scale * np.abs(part.coef)) @ rounding) + UNIT * terms
@@ -369,15 +376,15 @@ def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
     )
 
 
-def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
+def nu_svc(part: Part, total: float, rho: float | None = None) -> Evidence:
     """½‖w‖² − ρ S + Σ w_i max(0, ρ − y_i f_i) with Σ α_i = S; ``part.cost`` are weights in the scale of S.
 
-    A model's coefficients are divided by |ρ|, so that its margin is 1 (or −1, where most samples err: ``sign``), and
-    their sum tells ρ. Without a margin (``sign`` 0) they are not divided by anything.
+    A model's coefficients are divided by its margin ρ, unless there is none. Where ρ is not known, their sum tells it.
     """
     y, w = part.y, part.cost
-    scale = total / np.abs(part.coef).sum() if sign else 1.0
-    rho = sign * scale
+    divided = rho is None or rho > NO_MARGIN
+    rho = total / np.abs(part.coef).sum() if rho is None else rho
+    scale = rho if divided else 1.0
     f, beta = scale * part.values, scale * part.coef
     alpha = y * beta
     short = np.maximum(0.0, rho - y * f)
@@ -390,14 +397,6 @@ def nu_svc(part: Part, total: float, sign: float = 1.0) -> Evidence:
     evidence = _evidence(
         part, primal, dual, rows, pull, g - y * rho, lower, upper, scale=scale, lack=lack, terms=abs(rho) * total
     )
-    if not sign:
-        more = HIDDEN_MARGIN * total
-        evidence = replace(
-            evidence,
-            gap_rounding=evidence.gap_rounding + 2.0 * more,
-            value_rounding=evidence.value_rounding + 2.0 * more,
-            violation_rounding=evidence.violation_rounding + 2.0 * HIDDEN_MARGIN,
-        )
     if part.free_bias:
         return evidence
     found = _violations(y * g - rho, alpha, np.zeros(len(w)), w)  # one constraint, of α
