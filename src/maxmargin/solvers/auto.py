@@ -41,6 +41,7 @@ FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the 
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 TINY = 100  # variables: up to here that takes no longer than anything else
+MANY_STEPS = 10_000  # pair steps a variable where all else has failed
 PAIR_STEPS = 100  # a variable before factorising, at least: most problems are solved by fewer
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
 FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
