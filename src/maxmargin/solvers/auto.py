@@ -5,7 +5,7 @@
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
-|                                                    | pair steps cost more; decomposition without limit; mpd        |
+|                                                    | pair steps cost more, and pair steps again                    |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
@@ -127,8 +127,7 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
         return [
             Try("decomposition", pair_trial(qp)),
             Try("interior-point", cold=True),
-            Try("decomposition"),
-            Try("mpd"),
+            Try("decomposition", {"patience": MANY_STEPS}),
         ]
     form = linear_form(qp.H)
     interior = Try("interior-point", cold=not screens(qp))
