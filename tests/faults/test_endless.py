@@ -246,7 +246,7 @@ def test_all_coefficients_at_their_bounds_at_once():
 @pytest.mark.parametrize("augment", [0.1, 0.0])
 @pytest.mark.parametrize("n", [2, 5])
 def test_working_sets_without_a_variable(n, augment):
-    """The same at β = 0, where each variable for itself would rather stay; few variables, steps with and without bound."""
+    """The same at β = 0, where each variable for itself would rather stay, with bounded steps and without."""
     qp = QP(np.eye(n), np.linspace(1e-3, 2e-3, n), np.zeros(n), np.ones(n), np.ones((1, n)), [1.0])
     with within(HANGS):
         solution = MPD(working_set=1, hessian="full", augment=augment).solve(qp)
