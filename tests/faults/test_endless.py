@@ -12,7 +12,8 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import InteriorPoint, interior_point, purify
+from maxmargin.solvers import MPD, InteriorPoint, interior_point, purify
+from maxmargin.solvers.equality import Equality
 from maxmargin.solvers.purify import polish
 from maxmargin.solvers.rounding import approach
 from watchdog import within
@@ -227,3 +228,61 @@ def test_features_that_hide_the_penalty_of_a_regression(n, value):
             warnings.simplefilter("ignore", ConvergenceWarning)
             machine = LinearSVR(C=1e8, loss="squared_epsilon_insensitive").fit(X, y)
         assert np.isfinite(machine.coef_).all() and np.isfinite(machine.certificate_.gap)
+
+
+# -- one variable at a time ----------------------------------------------------------------------------------------
+
+
+def test_all_coefficients_at_their_bounds_at_once():
+    """Targets large against C: no variable violates anything, and yet the constraint does not hold: η has to move."""
+    n = 12_000
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = 1e4 * np.where(X[:, 0] > 0.3, 1.0, -1.0) * (1.0 + rng.random(n))
+    with within(HANGS):
+        machine = SVR(C=1e-3, gamma=1.0, solver="mpd").fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert machine.certificate_.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("augment", [0.1, 0.0])
+@pytest.mark.parametrize("n", [2, 5])
+def test_working_sets_without_a_variable(n, augment):
+    """The same at β = 0, where each variable for itself would rather stay, with bounded steps and without."""
+    qp = QP(np.eye(n), np.linspace(1e-3, 2e-3, n), np.zeros(n), np.ones(n), np.ones((1, n)), [1.0])
+    with within(HANGS):
+        solution = MPD(working_set=1, hessian="full", augment=augment).solve(qp)
+    assert solution.certificate.infeasibility < 1e-12
+    assert solution.certificate.violation <= 1e-3
+
+
+def test_dual_steps_that_diverge():
+    """As published, without a bound on its steps, the method may diverge: it ends with numbers all the same."""
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        n = 4
+        Z = 1e3 * rng.normal(size=(n, 2))
+        A = rng.normal(size=(2, n))
+        qp = QP(Z @ Z.T, rng.normal(size=n), -0.01 * np.ones(n), np.full(n, np.inf), A, A @ np.ones(n))
+        with within(HANGS):
+            solution = MPD(hessian="diagonal", augment=0.0).solve(qp, Goal(violation=1e-3, max_iter=100_000))
+        assert np.isfinite(solution.beta).all() and np.isfinite(solution.multipliers).all()
+        assert solution.certificate.infeasibility < 1e-6
+
+
+def test_the_nearest_feasible_point_where_no_variable_reacts():
+    """At a corner of the box the curvature is all damping, and a Newton step is too long by orders of magnitude."""
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        n, k = 5, 3
+        lower, upper = -rng.random(n), rng.random(n)
+        A = rng.normal(size=(k, n))
+        inside = lower + rng.random(n) * (upper - lower)
+        inside[:2] = np.where(rng.random(2) < 0.5, lower[:2], upper[:2])  # as many are left as there are constraints
+        qp = QP(np.eye(n), np.zeros(n), lower, upper, A, A @ inside)
+        corner = np.where(rng.random(n) < 0.5, lower, upper)
+        near = Equality.of(qp).feasible(corner, lower, upper, qp.eps)
+        assert np.abs(A @ near - qp.b).max() < 1e-9
+        endless = np.full(n, np.inf)
+        near = Equality.of(qp).feasible(np.where(corner == upper, 1e20, lower), lower, endless, qp.eps)
+        assert np.abs(A @ near - qp.b).max() < 1e-9 * max(1.0, np.abs(near).sum())

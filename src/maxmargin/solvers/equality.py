@@ -32,6 +32,7 @@ EXACT = 1e-14  # residual, relative to Σ|Q||β|, that is rounding
 ROUNDING = 1e-15  # of the value of a function that is rounding
 HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding
 DUST = 1e-13  # relative distance to a bound that is rounding
+AGAIN = 3  # times the nearest point is looked for from the one that was found, if that does not hold the constraints
 RANK = 1e-10  # singular value, relative to the largest, below which constraints on a subset count as dependent
 
 
@@ -94,6 +95,10 @@ class Equality:
         if self.held(near, HELD):
             return near
         near, steps = self._nearest(start, lower, upper)
+        for _ in range(AGAIN):
+            if self.held(near, HELD):
+                break
+            near, steps = self._nearest(near, lower, upper)  # what is rounding from far away is nothing from nearby
         lack = self.residual(near)
         if not self.held(near, CONTRADICTION) and (
             self._impossible(lack, lower, upper) or self._impossible(steps, lower, upper)
@@ -211,17 +216,27 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         predicted = float(slope @ step)
         if abs(predicted) <= ROUNDING * abs(value):
             return lam, True  # no step can be told from rounding
-        length = 1.0
-        while True:
+        new = look(lam + step)
+        if not new[0] <= value + SLOPE * predicted:  # where few variables react, a step is too long by any factor
+            length = _along(look, lam, step, Q)
             new = look(lam + length * step)
-            if new[0] <= value + SLOPE * length * predicted or length < 1e-10:
-                break
-            length *= 0.5
-        if length < 1e-10:
-            return lam, False
-        lam = lam + length * step
+            if not new[0] < value:
+                return lam, False
+            step = length * step
+        lam = lam + step
         value, slope, moving = new
     return lam, False
+
+
+def _along(look, lam: np.ndarray, step: np.ndarray, Q: np.ndarray) -> float:
+    """The length of the step to the minimum along it: one number, for which ``_root`` is safe."""
+
+    def line(t):
+        value, slope, moving = look(lam + t * step)
+        return value, (float(slope @ step),), moving
+
+    (length,), _ = _root(line, Q.T @ step, 0.0)
+    return float(length)
 
 
 def _root(look, q: np.ndarray, enough: float) -> tuple[np.ndarray, bool]:

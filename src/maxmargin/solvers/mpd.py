@@ -418,7 +418,10 @@ class _Run:
                 stuck = part.stuck(violation)
                 if SHRINK_SHARE * len(stuck) < stuck.sum() < len(stuck):
                     return Status.CONVERGED, stuck
-            if not self.joint and violation < max(tol_p, self.options.eager * self.rho * lack):
+            if violation == 0.0:  # no variable has anything to do before η goes further than to where the first has
+                step = (self.rho or self._unit()) * self.r
+                self._dual_step(part, (1.0 + self._first_to_move(part, step)) * step)
+            elif not self.joint and violation < max(tol_p, self.options.eager * self.rho * lack):
                 if progress.at_dual_step(lack):
                     return Status.STALLED, None
                 self._dual_step(part, self.rho * self.r)
@@ -435,6 +438,13 @@ class _Run:
         part.v -= part.Q.T @ step
         self.duals += 1
         self.steps += 1
+
+    def _first_to_move(self, part: _Part, step: np.ndarray) -> float:
+        """Dual steps after which the first variable violates its conditions; the dual function is linear until then."""
+        slope = part.Q.T @ step
+        room = np.where(slope > 0.0, part.v + part.fall, part.v + part.rise)
+        can = (slope != 0.0) & (np.abs(room) < BIG / 2)
+        return float((room[can] / slope[can]).min(initial=np.inf)) if can.any() else 0.0
 
     def _working_set(self, part: _Part, pull: np.ndarray) -> _Set:
         """The variables that violate most, and as many of the set before: free ones first."""
@@ -599,6 +609,9 @@ def algorithm_1(
                 step = _newton_step(M, r, bound)
             else:
                 step = rho * r
+            for j in range(k):
+                if not abs(eta[j] + step[j]) < HUGE:  # without a bound on steps they may diverge
+                    return steps, duals
             for j in range(k):
                 eta[j] += step[j]
                 for s in range(n):
