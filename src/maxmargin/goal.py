@@ -38,7 +38,7 @@ class Goal:
         if self.gap == np.inf:
             return fine
         size = np.maximum(np.abs(primal), np.abs(dual))
-        return fine & ((gap <= self.gap * size) | (size <= NOTHING * idle))
+        return fine & np.isfinite(gap) & ((gap <= self.gap * size) | (size <= NOTHING * idle))
 
     def verdict(self, found: Certificate, reason: Status) -> Status:
         """The status of a solution with this certificate, whose solver stopped for this reason."""

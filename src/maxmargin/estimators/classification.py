@@ -14,11 +14,13 @@ from sklearn.base import ClassifierMixin
 from .. import threads as th
 from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
+from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
 from ..gram.base import checked_block
 from ..gram.distance import cross
 from ..gram.points import make_points
 from ..monitor import Monitor
+from ..problem import DUST
 from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
@@ -32,6 +34,7 @@ from .pair_programs import decisions, largest_nus, programs
 __all__ = ["SVC", "NuSVC"]
 
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
+SAME = 1e-9  # relative: multipliers that differ by less prove the same
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
@@ -160,18 +163,16 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         place[present] = np.arange(len(present))
         coef = pairs.published(place[self.support_], self.n_support_, dense(self.dual_coef_))
         shift = 0.0 if self._W is None else self._W @ self._centre
-        altered = not np.array_equal(coef, shape.coef)
-        if self._W is None:
-            altered |= not np.array_equal(self.intercept_, shape.intercept)
-        else:
-            altered |= not np.allclose(self.intercept_ + shift, shape.intercept, rtol=1e-9, atol=1e-9)
-        if altered:  # else the proofs are about these very numbers
-            scale = np.where(shape.found > 0.0, shape.found, 1.0) if isinstance(self, NuSVC) else np.ones(len(pairs))
+        scale = np.where(shape.found > NO_SCALE, shape.found, 1.0)
+        eta = np.column_stack([(self.intercept_ + shift) * scale, -shape.found])
+        eta = eta[:, int(not self.fit_intercept) : 2 if isinstance(self, NuSVC) else 1]
+        if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
+            # The proofs were about other numbers.
             beta = coef * np.repeat(scale, problems.sizes)
-            eta = (self.intercept_ + shift) * scale
-            eta = np.column_stack([eta, -shape.found]) if isinstance(self, NuSVC) else eta[:, None]
-            if not self.fit_intercept:
-                eta = eta[:, 1:] if isinstance(self, NuSVC) else eta[:, :0]
+            if len(problems.sign):
+                beta = beta * problems.sign
+            for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
+                beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
         primal, dual, gap, violation, lack = found.proof.T
         terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])

@@ -20,6 +20,8 @@ from .base import Decision
 
 __all__ = ["NuSVR"]
 
+SUM_ROUNDING = 1e-10  # of a sum of coefficients: what it lacks by rounding stays lacking
+
 
 @dataclass(frozen=True)
 class NuSVR:
@@ -63,9 +65,10 @@ class NuSVR:
         n = len(published.coef)
         most = qp.upper[:n]
         u, v = np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)
-        lack = 0.5 * (float(qp.b[int(self.fit_intercept)]) - float(u.sum() - v.sum()))
+        total = float(qp.b[int(self.fit_intercept)])
+        lack = 0.5 * (total - float(u.sum() - v.sum()))
         sign = np.ones(2 * n) if self.fit_intercept else qp.H.sign
-        if lack > 0.0:
+        if lack > SUM_ROUNDING * total:
             beta = np.r_[u, v] * sign
             off = np.abs((qp.times(beta) + qp.p)[:n] + published.intercept)
             order = np.argsort(off, kind="stable")
