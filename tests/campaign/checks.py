@@ -274,7 +274,7 @@ def _check_certificate(problem: Problem, part: Part, e: Evidence, c, number: int
         total = problem.params.get("nu", 0.5) * part.cost.sum()
         if np.abs(part.coef).sum() < total * (1 - FEASIBLE):
             return  # pairs α_i, α_i* > 0 are not published, but have a violation of their own
-    allowed = SAME * (e.strict + tolerance(problem, part)) + e.violation_rounding + hair
+    allowed = SAME * (e.strict + tolerance(problem, part)) + 2.0 * e.violation_rounding + hair  # both are rounded
     top = e.strict + (0.0 if part.weights is None else 2.0 * part.weights.far)
     if not violation_of(part, e) - allowed <= c.violation <= top + allowed:
         report.fail(

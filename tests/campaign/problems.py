@@ -35,6 +35,7 @@ LINEAR = ("LinearSVC", "LinearSVR")
 KERNELS = {
     "linear": 0.25, "rbf": 0.35, "poly": 0.12, "laplacian": 0.1, "precomputed": 0.08, "callable": 0.06, "sigmoid": 0.04,
 }  # fmt: skip
+MOST_PRECOMPUTED = 6000  # samples: 300 MB
 TWINS = ("order", "copies", "zeros", "split", "shift", "scale")  # problems that have the same solution
 
 
@@ -282,6 +283,8 @@ def _weights(rng, n: int, notes: list[str]) -> np.ndarray | None:
 
 def _kernel_params(rng, X: np.ndarray, params: dict, notes: list[str]) -> None:
     kernel = _pick(rng, KERNELS)
+    if kernel == "precomputed" and len(X) > MOST_PRECOMPUTED:
+        kernel = "rbf"
     if kernel == "callable":
         params["kernel"] = quadratic_kernel if rng.uniform() < 0.4 else cauchy_kernel
         return

@@ -1,6 +1,6 @@
 """Runs problems on several processes, watches over them, and sums up.
 
-A process that does not answer within ``DEAD`` seconds is ended and its problem counted as one that hangs.
+A process that does not answer for longer than any time limit explains is ended; its problem counts as one that hangs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from .checks import check_seed
-from .problems import make_problem
+from .problems import LONG, make_problem
 from .reports import KINDS, Failure, Report
 
 __all__ = ["run", "summary", "warm_up"]
 
-DEAD = 300.0  # seconds without an answer
+DEAD, LONG_DEAD = 300.0, 3600.0  # seconds without an answer, for small and for large problems
 WARM_UP = range(60)  # problems that are solved once before the clock counts, so that leaves are compiled
 
 
@@ -67,6 +67,7 @@ class _Worker:
         self.process.join()
         problem = make_problem(self.seed)
         report = Report(self.seed, problem.machine, problem.solver, problem.n, problem.d, time.monotonic() - self.since)
+        report.detail = str(problem)
         report.fail("hang" if "seconds" in why else "crash", why)
         return report
 
@@ -99,9 +100,9 @@ def run(seeds: Iterable[int], minutes: float | None = None, workers: int = 2) ->
             yield report
             next_for(worker)
         for pipe, worker in list(busy.items()):
-            if time.monotonic() - worker.since > DEAD:
+            if time.monotonic() - worker.since > (DEAD if worker.seed < LONG else LONG_DEAD):
                 del busy[pipe]
-                yield worker.lost(f"no answer for {DEAD:.0f} seconds")
+                yield worker.lost(f"no answer for {time.monotonic() - worker.since:.0f} seconds")
                 team.append(_Worker(context))
                 next_for(team[-1])
     for worker in team:

@@ -52,6 +52,7 @@ __all__ = [
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
 DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
+MOST_TERMS = 1e6  # times what is left of them: coefficients that cancel
 NO_MARGIN = 1e-12  # a margin of a ν-SVC by which nothing is divided
 AT_BOUND = 1e-8  # of a box: nearer than this to a bound is at the bound; constraints are held no better
 DUST = 3e-15  # of the sum of all costs: a sum of coefficients that is rounding
@@ -364,7 +365,7 @@ def nu_svr(part: Part, nu: float, epsilon: float) -> Evidence:
     # sums are as good as their terms.
     spent = np.abs(c).sum()
     hidden = spent < total * (1 - 1e-8)
-    terms_of_sums = total / max(spent, 1e-300) if hidden else 1.0
+    terms_of_sums = min(MOST_TERMS, total / max(spent, 1e-300)) if hidden else 1.0
     return replace(
         evidence,
         violation=found[0],
