@@ -34,6 +34,7 @@ from .pair_programs import decisions, largest_nus, programs
 __all__ = ["SVC", "NuSVC"]
 
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
+DECISIONS = 1 << 22  # of pairs that are held at a time, 32 MB
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
@@ -215,9 +216,10 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         if len(self.classes_) == 2:
             values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
             return (values + self.intercept_ + self._functions_at(X))[:, 0]
-        if self._W is not None and self._centre.any():  # sums of inner products of rows far away would be rounding
-            by_pair = Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
-            return shaped(by_pair, len(self.classes_), shape)
+        if self._W is not None:  # what was certified; sums of inner products of rows far away would be rounding
+            step = max(1, DECISIONS // len(self._W))
+            blocks = [X[a : a + step] for a in range(0, X.shape[0], step)]
+            return np.concatenate([shaped(self._by_weights(block), len(self.classes_), shape) for block in blocks])
         # A user's function need not be prepared for several threads.
         threads = 1 if callable(self.kernel) else th.count(self.n_jobs)
         more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
@@ -225,6 +227,10 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
             return decide_pairs(
                 self._values(X), self._dual, self.n_support_, self.intercept_, X.shape[0], shape, more, threads
             )
+
+    def _by_weights(self, X) -> np.ndarray:
+        """The decision of each pair by the weights of the features."""
+        return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
 
     def _values(self, X):
         """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
