@@ -10,7 +10,7 @@ CAMPAIGN ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-ROUNDING := tests/test_same_bits.py tests/test_threads.py tests/solvers/test_cholesky.py tests/solvers/test_grid.py
+ROUNDING := tests/test_same_bits.py tests/test_threads.py tests/solvers/parts/test_cholesky.py tests/solvers/test_grid.py
 BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import maxmargin
+from maxmargin.solvers import SOLVERS
 
 ROOT = Path(maxmargin.__file__).parent
 
@@ -103,3 +104,18 @@ def test_named_rooms_exist():
 )
 def test_the_reader_of_imports_sees_them_all(file, source, names):
     assert ours(ROOT / file, source) == names
+
+
+def test_a_file_of_a_solver_is_in_the_registry():
+    """What is on the shelf of the solvers is one; what they share lies in ``solvers/parts``."""
+    registered = {solver.__module__.rpartition(".")[2] for solver in SOLVERS.values()}
+    files = {path.stem for path in (ROOT / "solvers").glob("*.py")}
+    assert files == registered | {"__init__", "base", "auto"}
+
+
+@every_source
+def test_parts_know_no_solver(path):
+    here = module_name(path)
+    if here.startswith("maxmargin.solvers.parts"):
+        solvers = {name for name in ours(path) if name.startswith("maxmargin.solvers") and ".parts" not in name}
+        assert not solvers, f"{here} must not import {sorted(solvers)}"

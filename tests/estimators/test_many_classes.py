@@ -17,7 +17,7 @@ from maxmargin.estimators.multiclass import Pairs, decide_pairs, pair_weights
 from maxmargin.formulations import CSVC
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
-from maxmargin.solvers.small_problems import SmallProblems, solve_small
+from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 
 MEGABYTE = 1 << 20
 

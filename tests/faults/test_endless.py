@@ -12,10 +12,11 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import MPD, InteriorPoint, interior_point, purify
-from maxmargin.solvers.equality import Equality
-from maxmargin.solvers.purify import polish
-from maxmargin.solvers.rounding import approach
+from maxmargin.solvers import MPD, InteriorPoint, interior_point
+from maxmargin.solvers.parts import purify
+from maxmargin.solvers.parts.constraints import Equality
+from maxmargin.solvers.parts.purify import polish
+from maxmargin.solvers.parts.smoothed_newton import approach
 from watchdog import within
 
 HANGS = 180  # seconds: with a cold cache most of them are spent on compiling

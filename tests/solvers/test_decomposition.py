@@ -10,8 +10,8 @@ from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import SMO, Decomposition, solve
-from maxmargin.solvers.groups import Groups, feasible
-from maxmargin.solvers.merging import merge_duplicates
+from maxmargin.solvers.parts.duplicates import merge_duplicates
+from maxmargin.solvers.parts.fixed_sums import Groups, feasible
 from referee import naive_kernel
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)

@@ -24,7 +24,7 @@ from ..problem import DUST
 from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
-from ..solvers.small_problems import certify_small, solve_small, suits
+from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Problem, dense, stacklevel
 from .checks import check_labels
 from .kernel import KernelMachine

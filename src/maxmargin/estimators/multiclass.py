@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from .. import threads as th
 from .._jit import jit
-from ..solvers.small_problems import BATCH_POINTS, Batch
+from ..solvers.parts.small_problems import BATCH_POINTS, Batch
 
 __all__ = ["Pairs", "decide_pairs", "pair_weights", "shaped", "weighed_classes"]
 

@@ -14,7 +14,7 @@ from ..formulations import CSVC, Formulation, NuSVC
 from ..formulations.nu_svc import NO_MARGIN
 from ..gram import Gram, PrecomputedGram
 from ..solution import History, Solution
-from ..solvers.small_problems import SmallProblems, SmallSolutions
+from ..solvers.parts.small_problems import SmallProblems, SmallSolutions
 
 __all__ = ["Decisions", "decisions", "largest_nus", "programs"]
 

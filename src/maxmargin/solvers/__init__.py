@@ -11,16 +11,16 @@ from ..goal import Goal
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Solution
-from .active import ASVM
+from .asvm import ASVM
 from .auto import Auto, knows_features, low_rank_or_not
 from .base import Solver, judged
 from .chunking import Chunking
-from .coordinate import SOR, Adatron
 from .decomposition import SMO, Decomposition
 from .interior_point import InteriorPoint
-from .linear_newton import LinearNewton
 from .mpd import MPD
 from .nearest_point import NearestPoint
+from .newton import Newton
+from .sor import SOR, Adatron
 
 __all__ = [
     "ASVM",
@@ -33,7 +33,7 @@ __all__ = [
     "Chunking",
     "Decomposition",
     "InteriorPoint",
-    "LinearNewton",
+    "Newton",
     "NearestPoint",
     "Solver",
     "judged",
@@ -51,7 +51,7 @@ SOLVERS: dict[str, type] = {
     "mpd": MPD,
     "adatron": Adatron,
     "sor": SOR,
-    "newton": LinearNewton,
+    "newton": Newton,
     "nearest-point": NearestPoint,
     "asvm": ASVM,
 }

@@ -31,8 +31,8 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, judged, linear_form
-from .groups import pairs_keep
 from .interior_point import screens
+from .parts.fixed_sums import pairs_keep
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 

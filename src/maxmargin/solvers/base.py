@@ -15,8 +15,8 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
 from ..solution import Certificate, Solution, Status
-from .equality import Equality
-from .groups import Groups, pairs_keep
+from .parts.constraints import Equality
+from .parts.fixed_sums import Groups, pairs_keep
 
 __all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "spent"]
 

@@ -25,7 +25,7 @@ from ..problem import QP
 from ..solution import Solution
 from .base import GOAL, answer, close, spent
 from .decomposition import Decomposition
-from .groups import BIG, Groups, feasible, offsets
+from .parts.fixed_sums import BIG, Groups, feasible, offsets
 
 __all__ = ["Chunking"]
 

@@ -42,10 +42,10 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
-from .finish import newton_finish
-from .groups import BIG, Groups, feasible, midway, offsets
-from .merging import MERGE_FROM, merge_duplicates
-from .pairs import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
+from .parts.duplicates import MERGE_FROM, merge_duplicates
+from .parts.fixed_sums import BIG, Groups, feasible, midway, offsets
+from .parts.newton_finish import newton_finish
+from .parts.pair_steps import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
 
 __all__ = ["SMO", "Decomposition"]
 

@@ -45,12 +45,12 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .barrier_rows import BarrierRows, Parts
 from .base import GOAL, Answer, answer, close, linear_form, spent
-from .equality import Equality
-from .purify import polish, wants_off
-from .screening import screen
-from .systems import Dense, LeastSquares, Normal, Points, Quasi, System
+from .parts.barrier_rows import BarrierRows, Parts
+from .parts.constraints import Equality
+from .parts.newton_systems import Dense, LeastSquares, Normal, Points, Quasi, System
+from .parts.purify import polish, wants_off
+from .parts.screening import screen
 
 __all__ = ["InteriorPoint", "screens"]
 

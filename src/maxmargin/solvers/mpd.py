@@ -61,10 +61,10 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
-from .equality import Equality
-from .finish import newton_finish
-from .groups import BIG, offsets
-from .pairs import HUGE, TILE, TINY_CURVATURE, gather, subtract_rows
+from .parts.constraints import Equality
+from .parts.fixed_sums import BIG, offsets
+from .parts.newton_finish import newton_finish
+from .parts.pair_steps import HUGE, TILE, TINY_CURVATURE, gather, subtract_rows
 
 __all__ = ["MPD"]
 

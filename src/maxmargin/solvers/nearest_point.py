@@ -37,8 +37,8 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
-from .equality import Equality
-from .finish import newton_finish
+from .parts.constraints import Equality
+from .parts.newton_finish import newton_finish
 
 __all__ = ["NearestPoint"]
 

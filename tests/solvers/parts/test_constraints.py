@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.problem import QP
-from maxmargin.solvers.equality import Equality
+from maxmargin.solvers.parts.constraints import Equality
 from referee import referee
 
 

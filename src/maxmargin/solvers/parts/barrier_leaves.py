@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import inline, jit
+from ..._jit import inline, jit
 
 __all__ = [
     "BOTH", "FAR", "FIXED", "FREE", "LOWER", "UPPER",

@@ -12,7 +12,7 @@ from maxmargin.losses import Hinge
 from maxmargin.monitor import Monitor
 from maxmargin.problem import ERM, QP
 from maxmargin.solution import Status
-from maxmargin.solvers import LinearNewton, linear_newton, solve
+from maxmargin.solvers import Newton, newton, solve
 
 FORMULATIONS = [
     CSVC(C=1.5, loss="squared_hinge"),
@@ -60,7 +60,7 @@ def test_optimum(kind, formulation, explicit, tmp_path):
         "map": np.load(tmp_path / "X.npy", mmap_mode="r"),
     }
     erm, qp = both_views(forms[kind], y, formulation, weight)
-    solution = LinearNewton(explicit=explicit).solve(erm, Goal(gap=1e-9))
+    solution = Newton(explicit=explicit).solve(erm, Goal(gap=1e-9))
     check_optimum(solution, erm, qp, 1e-9)
     # Stationary: w = Zᵀβ and the multipliers of the QP are the parameters.
     Z = erm.K.Z
@@ -78,8 +78,8 @@ def test_a_penalised_bias_is_the_last_weight(formulation, explicit):
     formulation = replace(formulation, fit_intercept=False)
     gram, wider = Shifted(Factored(X), 4.0), Factored(np.column_stack([X, np.full(len(y), 2.0)]))
     one = np.ones(len(y))
-    solution = LinearNewton(explicit=explicit).solve(formulation.erm(gram, y, one), Goal(gap=1e-10))
-    other = LinearNewton(explicit=explicit).solve(formulation.erm(wider, y, one), Goal(gap=1e-10))
+    solution = Newton(explicit=explicit).solve(formulation.erm(gram, y, one), Goal(gap=1e-10))
+    other = Newton(explicit=explicit).solve(formulation.erm(wider, y, one), Goal(gap=1e-10))
     assert len(solution.multipliers) == 0
     np.testing.assert_allclose(solution.w, other.w, atol=1e-4)
     assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-9)
@@ -98,7 +98,7 @@ def test_parametric_functions_are_not_penalised(explicit, fit_intercept):
     erm, qp = both_views(X, y, base)
     erm = ERM(erm.K, erm.y, erm.cost, erm.loss, phi)
     qp = type(qp)(qp.H, qp.p, qp.lower, qp.upper, phi, np.zeros(len(phi)), qp.eps)
-    solution = LinearNewton(explicit=explicit).solve(erm, Goal(gap=1e-9))
+    solution = Newton(explicit=explicit).solve(erm, Goal(gap=1e-9))
     check_optimum(solution, erm, qp, 1e-9)
     assert solution.multipliers[0] == pytest.approx(0.01, abs=1e-3)
     assert solution.multipliers[1] == pytest.approx(10.0, abs=3.0)
@@ -110,7 +110,7 @@ def test_a_handful_of_steps():
     X = (rng.random((3000, 60)) < 0.12).astype(float)
     y = np.where(X @ rng.normal(size=60) + rng.normal(size=3000) > 0.2, 1.0, -1.0)
     erm, _ = both_views(sp.csr_array(X), y, CSVC(loss="squared_hinge"))
-    solution = LinearNewton(growing=False).solve(erm, Goal(gap=1e-10))
+    solution = Newton(growing=False).solve(erm, Goal(gap=1e-10))
     assert solution.status is Status.CONVERGED
     assert solution.n_iter <= 8
     primal = solution.history.column("primal")
@@ -122,11 +122,11 @@ def test_a_handful_of_steps():
 @every_formulation
 def test_a_start_from_less_is_a_start_only(formulation, explicit, monkeypatch):
     """A sample, or sweeps on the dual: fewer steps, the same optimum."""
-    monkeypatch.setattr(linear_newton, "SAMPLE_FROM", 50)
+    monkeypatch.setattr(newton, "SAMPLE_FROM", 50)
     X, y = sample(400, 8)
     erm, qp = both_views(sp.csr_array(X), y, formulation)
-    grown = LinearNewton(explicit=explicit).solve(erm, Goal(gap=1e-9))
-    plain = LinearNewton(explicit=explicit, growing=False).solve(erm, Goal(gap=1e-9))
+    grown = Newton(explicit=explicit).solve(erm, Goal(gap=1e-9))
+    plain = Newton(explicit=explicit, growing=False).solve(erm, Goal(gap=1e-9))
     check_optimum(grown, erm, qp, 1e-9)
     check_optimum(plain, erm, qp, 1e-9)
     if formulation.loss.startswith("squared"):  # a narrow Huber hinge has too few curved rows in a sample of fifty
@@ -137,8 +137,8 @@ def test_a_start_from_less_is_a_start_only(formulation, explicit, monkeypatch):
 def test_a_start_at_the_optimum_is_enough(formulation):
     X, y = sample(300, 8)
     erm, _ = both_views(X, y, formulation)
-    fine = LinearNewton().solve(erm, Goal(gap=1e-10))
-    again = LinearNewton().solve(erm, Goal(gap=1e-6), fine.beta)
+    fine = Newton().solve(erm, Goal(gap=1e-10))
+    again = Newton().solve(erm, Goal(gap=1e-6), fine.beta)
     assert again.status is Status.CONVERGED
     assert again.n_iter < fine.n_iter
 
@@ -146,12 +146,12 @@ def test_a_start_at_the_optimum_is_enough(formulation):
 def test_objectives_of_conjugate_gradients_are_recorded():
     X, y = sample(200, 30)
     erm, _ = both_views(X, y, CSVC(loss="squared_hinge"))
-    solution = LinearNewton(explicit=0, trace=True).solve(erm, Goal(gap=1e-9))
+    solution = Newton(explicit=0, trace=True).solve(erm, Goal(gap=1e-9))
     steps = solution.history.trace["objective"]
     assert len(steps) > solution.n_iter
     assert steps[-1] == pytest.approx(solution.certificate.primal, rel=1e-8)
     assert steps[0] < erm.cost.sum()
-    assert "objective" not in LinearNewton(explicit=0).solve(erm, Goal(gap=1e-9)).history.trace
+    assert "objective" not in Newton(explicit=0).solve(erm, Goal(gap=1e-9)).history.trace
 
 
 def test_what_it_does_not_take():
@@ -173,9 +173,9 @@ def test_stopped_steps_leave_a_certified_model(explicit):
     erm, qp = both_views(X, y, CSVC(C=10.0, loss="squared_hinge"))
     best = verdict_on(qp)
     stops = {
-        Status.MAX_ITERATIONS: lambda: LinearNewton(explicit=explicit).solve(erm, Goal(gap=1e-12, max_iter=1)),
-        Status.TIME_LIMIT: lambda: LinearNewton(explicit=explicit).solve(erm, Goal(gap=1e-12), None, Monitor(1e-9)),
-        Status.CALLBACK: lambda: LinearNewton(explicit=explicit).solve(
+        Status.MAX_ITERATIONS: lambda: Newton(explicit=explicit).solve(erm, Goal(gap=1e-12, max_iter=1)),
+        Status.TIME_LIMIT: lambda: Newton(explicit=explicit).solve(erm, Goal(gap=1e-12), None, Monitor(1e-9)),
+        Status.CALLBACK: lambda: Newton(explicit=explicit).solve(
             erm, Goal(gap=1e-12), None, Monitor(callback=lambda step: step["iteration"] >= 2)
         ),
     }
@@ -192,7 +192,7 @@ def test_certificate_is_the_problems_own():
     """The solver's w and β, by the formulas."""
     X, y = sample()
     erm, _ = both_views(X, y, CSVC(C=1.5, loss="squared_hinge"))
-    solution = LinearNewton().solve(erm, Goal(gap=1e-3))
+    solution = Newton().solve(erm, Goal(gap=1e-3))
     w, b, beta = solution.w, solution.multipliers[0], solution.beta
     primal = 0.5 * w @ w + 1.5 * (np.maximum(0.0, 1.0 - y * (X @ w + b)) ** 2).sum()
     dual = (y * beta).sum() - 0.5 * ((X.T @ beta) ** 2).sum() - (beta**2).sum() / (4 * 1.5)

@@ -36,14 +36,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve
 
-from .._jit import inline, jit
-from ..gram.base import Factor
-from ..monitor import Monitor
-from ..problem import QP
-from ..rows import Crew, Rows
-from ..rows.blocks import Normal
-from ..solution import Status
-from .systems import factor_spd
+from ..._jit import inline, jit
+from ...gram.base import Factor
+from ...monitor import Monitor
+from ...problem import QP
+from ...rows import Crew, Rows
+from ...rows.blocks import Normal
+from ...solution import Status
+from .newton_systems import factor_spd
 
 __all__ = ["Near", "approach"]
 

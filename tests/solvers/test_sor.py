@@ -12,8 +12,9 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.rows import Dense, Rows, Sparse
 from maxmargin.solution import Status
-from maxmargin.solvers import SOR, Adatron, row_sweeps, solve
-from maxmargin.solvers.row_sweeps import BETA, EPS, EXTRA, LOWER, RIDGE, UPPER, P, RowSweeps
+from maxmargin.solvers import SOR, Adatron, solve
+from maxmargin.solvers.parts import row_sweeps
+from maxmargin.solvers.parts.row_sweeps import BETA, EPS, EXTRA, LOWER, RIDGE, UPPER, P, RowSweeps
 
 FREE_BIAS = next(v for v in VARIANTS if v.name == "c_svc")
 TIGHT = 1e-7

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from maxmargin.solvers.groups import BIG, offsets
-from maxmargin.solvers.pairs import gather, pair_steps, single_steps, small_set_steps, subtract_rows
+from maxmargin.solvers.parts.fixed_sums import BIG, offsets
+from maxmargin.solvers.parts.pair_steps import gather, pair_steps, single_steps, small_set_steps, subtract_rows
 from referee import referee
 
 

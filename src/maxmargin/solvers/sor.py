@@ -16,7 +16,7 @@ one variable cannot keep an equality constraint, so the bias changes its role (M
 For kernels, rows come in blocks for the variables that violate most, and in a block it is always the variable that
 gains most that moves: sweeps over all of them, which is how SOR is usually written, take some fifty times as many
 steps, and more with ω > 1 (measured: docs/mpd.md). Where H is known by features, H = ZZᵀ + diag(d), a step costs one
-row of Z whichever variable it is, and sweeps in random order are quickest: see row_sweeps.py.
+row of Z whichever variable it is, and sweeps in random order are quickest: see parts/row_sweeps.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..solution import Solution
 from .base import GOAL, answer, close, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
-from .row_sweeps import RowSweeps
+from .parts.row_sweeps import RowSweeps
 
 __all__ = ["SOR", "Adatron"]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import dot, jit
-from ..problem import GAP_ROUNDING
-from .groups import BIG
-from .pairs import HUGE, pair_steps, single_steps
+from ..._jit import dot, jit
+from ...problem import GAP_ROUNDING
+from .fixed_sums import BIG
+from .pair_steps import HUGE, pair_steps, single_steps
 
 __all__ = ["certify_slice", "solve_slice"]
 

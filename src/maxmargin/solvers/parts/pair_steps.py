@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import inline, jit
-from .groups import BIG
+from ..._jit import inline, jit
+from .fixed_sums import BIG
 
 __all__ = ["HUGE", "gather", "pair_steps", "single_steps", "small_set_steps", "subtract_rows"]
 

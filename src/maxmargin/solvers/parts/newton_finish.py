@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
-from ..gram import Gram
-from .equality import Equality
-from .groups import Groups
+from ...gram import Gram
+from .constraints import Equality
+from .fixed_sums import Groups
 
 __all__ = ["newton_finish"]
 

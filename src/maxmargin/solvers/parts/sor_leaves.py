@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import by_types, dot, inline, jit, prefetch
+from ..._jit import by_types, dot, inline, jit, prefetch
 
 __all__ = ["BETA", "CURVATURE", "EPS", "EXTRA", "LINE", "LOWER", "P", "RIDGE", "UPPER"]
 __all__ += ["follow", "look", "pull", "shuffle", "sweep", "sweeps"]

@@ -15,7 +15,7 @@ nothing where Qβ = c holds, and η = √ρ Tᵀv follows from v = t + u with t 
 column with t = 0 for ever. One step of t a sweep costs nothing and takes no more sweeps than a problem without
 constraints (measured: a9a, ijcnn1, MNIST, news20; ρ = 0.1 of the mean curvature; from 0.03 to 0.3 as good).
 
-What makes it quick. A step costs little more than its arithmetic (sweep_leaves.py). Rows that drop out make later
+What makes it quick. A step costs little more than its arithmetic (sor_leaves.py). Rows that drop out make later
 sweeps so cheap that many of them share a call (MNIST: the last 1000 of 1014 sweeps take two thirds of the time). The
 gap is estimated from the slopes that a sweep sees anyway, so that the exact one, which costs a pass, is rarely computed
 in vain. Measured and left out: extrapolation along the last sweeps (clipping breaks
@@ -30,16 +30,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..goal import NOTHING, Goal
-from ..gram import as_gram
-from ..monitor import Monitor
-from ..problem import QP
-from ..rows import Block, Dense, Rows, Sparse, Stored
-from ..solution import Status
-from .equality import Equality
-from .pairs import HUGE
+from ...goal import NOTHING, Goal
+from ...gram import as_gram
+from ...monitor import Monitor
+from ...problem import QP
+from ...rows import Block, Dense, Rows, Sparse, Stored
+from ...solution import Status
+from .constraints import Equality
+from .pair_steps import HUGE
 from .pivoting import pivot
-from .sweep_leaves import (
+from .sor_leaves import (
     BETA,
     CURVATURE,
     EPS,

@@ -1,6 +1,6 @@
 """Screening: most rows of a long linear problem are decided by a w that is nearly right (SLIDES: chunking).
 
-    w, η  <- of a start that is good enough, or by Newton's method on rounded corners (rounding.py)
+    w, η  <- of a start that is good enough, or by Newton's method on rounded corners (smoothed_newton.py)
     W     <- the rows nearest to their corner, s = 0 (or ±ε): those that may still change their mind
     repeat
         every other row goes to the bound that its s = Zw + p + Aᵀη sends it to, and stays there
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._jit import jit
-from ..gram import Factored, Gram, Ridged
-from ..gram.base import Factor
-from ..monitor import Monitor
-from ..problem import QP
-from ..solution import Solution, Status
-from .equality import Equality
-from .rounding import approach
+from ..._jit import jit
+from ...gram import Factored, Gram, Ridged
+from ...gram.base import Factor
+from ...monitor import Monitor
+from ...problem import QP
+from ...solution import Solution, Status
+from .constraints import Equality
+from .smoothed_newton import approach
 
 __all__ = ["Screened", "screen"]
 

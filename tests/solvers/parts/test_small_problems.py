@@ -15,8 +15,9 @@ from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, Ridged, Shifted,
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import small_problems, solve
-from maxmargin.solvers.small_problems import Batch, SmallProblems, certify_small, solve_small, suits
+from maxmargin.solvers import solve
+from maxmargin.solvers.parts import small_problems
+from maxmargin.solvers.parts.small_problems import Batch, SmallProblems, certify_small, solve_small, suits
 
 NUMBERS = ("primal", "dual", "gap", "violation", "infeasibility")
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -352,7 +353,7 @@ import json
 import numpy as np
 from maxmargin.formulations import CSVC, NuSVC
 from maxmargin.gram import PrecomputedGram
-from maxmargin.solvers.small_problems import SmallProblems, solve_small
+from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 3))

@@ -6,7 +6,7 @@ import pytest
 from maxmargin.goal import Goal
 from maxmargin.problem import QP
 from maxmargin.solvers import InteriorPoint
-from maxmargin.solvers.pivoting import pivot
+from maxmargin.solvers.parts.pivoting import pivot
 
 
 def problem(n, k, seed):

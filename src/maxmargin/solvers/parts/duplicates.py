@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._jit import jit
-from ..gram import as_gram
-from ..problem import QP
+from ..._jit import jit
+from ...gram import as_gram
+from ...problem import QP
 
 __all__ = ["MERGE_FROM", "Merged", "merge_duplicates"]
 

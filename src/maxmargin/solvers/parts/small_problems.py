@@ -10,7 +10,7 @@ and its matrix is
     for each problem
         H <- a view;  β <- a feasible start;  v <- −(Hβ + p)
         repeat
-            pair steps, or single steps without equality constraints (pairs.py), some for each variable
+            pair steps, or single steps without equality constraints (pair_steps.py), some for each variable
             Newton's step on the free variables, from one active set to the next (as finish.py)
             v <- −(Hβ + p) anew
         until the largest violation < tol
@@ -26,12 +26,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .. import threads as th
-from ..gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
-from ..monitor import Monitor
-from ..problem import QP
-from ..solution import Certificate, Status
-from .groups import Groups
+from ... import threads as th
+from ...gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
+from ...monitor import Monitor
+from ...problem import QP
+from ...solution import Certificate, Status
+from .fixed_sums import Groups
 from .small_leaves import (
     CONVERGED,
     INFEASIBLE,

@@ -11,7 +11,7 @@ from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.rows import Rows
 from maxmargin.solvers import InteriorPoint
-from maxmargin.solvers.rounding import CornerRows, approach
+from maxmargin.solvers.parts.smoothed_newton import CornerRows, approach
 
 MACHINES = {
     "hinge": CSVC(C=0.5),

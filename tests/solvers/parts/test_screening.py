@@ -10,7 +10,8 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import InteriorPoint, screening, solve
+from maxmargin.solvers import InteriorPoint, solve
+from maxmargin.solvers.parts import screening
 
 MACHINES = {
     "hinge": CSVC(C=0.5),

@@ -21,7 +21,7 @@ products: one pass each over the rows with θ > 0.
 
 **Start.** Where the Hessian is a matrix, large problems start from a sample with C as much larger (PRIMAL's doubling):
 its w is nearly that of the whole, and the first steps, which change most, cost next to nothing. Where it is not, they
-start from some sweeps of coordinate descent on the dual (row_sweeps.py), which are quick as long as little
+start from some sweeps of coordinate descent on the dual (parts/row_sweeps.py), which are quick as long as little
 accuracy is asked for.
 
 | PRIMAL | here |
@@ -48,11 +48,11 @@ from ..problem import ERM, QP
 from ..rows import Block, Crew, Rows, Sparse
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
-from .equality import Equality
-from .row_sweeps import RowSweeps
-from .systems import factor_spd
+from .parts.constraints import Equality
+from .parts.newton_systems import factor_spd
+from .parts.row_sweeps import RowSweeps
 
-__all__ = ["LinearNewton"]
+__all__ = ["Newton"]
 
 STEPS = 200  # without a limit by the user
 SAMPLE_FROM = 4000  # rows: smaller problems are solved whole at once
@@ -77,7 +77,7 @@ NO_PROGRESS = 1e-14  # of the objective
 
 
 @dataclass
-class LinearNewton:
+class Newton:
     """Newton steps on w and η, with an explicit Hessian or with products only."""
 
     explicit: int = 1000  # features up to which the Hessian is a matrix
@@ -135,7 +135,7 @@ class LinearNewton:
 class _Run:
     """One call of the solver: x = (w, η, weight of a penalised bias) and what follows from it."""
 
-    def __init__(self, options: LinearNewton, erm: ERM, rows: Rows, constant: float, monitor: Monitor) -> None:
+    def __init__(self, options: Newton, erm: ERM, rows: Rows, constant: float, monitor: Monitor) -> None:
         self.options, self.erm, self.rows, self.constant, self.monitor = options, erm, rows, constant, monitor
         d, k = rows.d, len(erm.phi)
         extra = [*erm.phi] + ([np.full(erm.n, np.sqrt(constant))] if constant > 0 else [])

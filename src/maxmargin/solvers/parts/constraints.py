@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem import QP
-from .groups import BIG, offsets
+from ...problem import QP
+from .fixed_sums import BIG, offsets
 
 __all__ = ["Equality"]
 

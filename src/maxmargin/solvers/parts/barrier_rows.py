@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem import QP
-from ..rows import Block
-from ..rows.blocks import Normal
-from . import barrier
+from ...problem import QP
+from ...rows import Block
+from ...rows.blocks import Normal
+from . import barrier_leaves as barrier
 
 __all__ = ["BarrierRows", "Parts"]
 

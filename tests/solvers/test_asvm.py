@@ -9,7 +9,7 @@ from maxmargin.formulations import CSVC, SemiParametric
 from maxmargin.gram import Factored, Kernel, KernelGram, Shifted, low_rank
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import active, solve
+from maxmargin.solvers import asvm, solve
 
 
 def machine(n=80, d=4, bias="free", k=0, C=1.5, seed=0, make=np.asarray) -> QP:
@@ -82,5 +82,5 @@ def test_other_problems_are_told(monkeypatch):
         linear = variant.formulation.qp(Factored(data.X), variant.targets(data), data.weight)
         squared = variant.name == "c_svc" and variant.formulation.loss == "squared_hinge"
         assert takes("asvm", linear) == squared
-    monkeypatch.setattr(active, "MOST_FEATURES", 3)
+    monkeypatch.setattr(asvm, "MOST_FEATURES", 3)
     assert not takes("asvm", machine())

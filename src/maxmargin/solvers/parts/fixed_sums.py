@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem import QP
+from ...problem import QP
 
 __all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 

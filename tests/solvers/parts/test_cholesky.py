@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import LinAlgError, cho_solve
 
 from maxmargin import threads
-from maxmargin.solvers import cholesky as module
-from maxmargin.solvers.cholesky import cholesky
-from maxmargin.solvers.systems import factor_spd
+from maxmargin.solvers.parts import cholesky as module
+from maxmargin.solvers.parts.cholesky import cholesky
+from maxmargin.solvers.parts.newton_systems import factor_spd
 
 PANEL, TILED = module.PANEL, module.TILED_FROM
 

@@ -42,8 +42,8 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
-from .equality import Equality
-from .systems import factor_spd
+from .parts.constraints import Equality
+from .parts.newton_systems import factor_spd
 
 __all__ = ["ASVM"]
 

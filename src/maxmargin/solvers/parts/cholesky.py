@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
-from .. import threads as th
+from ... import threads as th
 
 __all__ = ["cholesky"]
 

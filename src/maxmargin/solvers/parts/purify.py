@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ..gram import Gram
-from ..problem import QP
+from ...gram import Gram
+from ...problem import QP
 
 __all__ = ["polish", "wants_off"]
 

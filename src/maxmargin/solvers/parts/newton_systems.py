@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_solve, eigh
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from ..rows import Block, Crew, Rows
+from ...rows import Block, Crew, Rows
 from .cholesky import cholesky
 
 __all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "System", "solve_spd"]

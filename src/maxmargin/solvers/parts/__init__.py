@@ -1,0 +1,1 @@
+"""What solvers share: constraints, steps, systems, finishers and their compiled leaves."""
