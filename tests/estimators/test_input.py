@@ -482,14 +482,14 @@ BAD = (
 def test_a_parameter_that_makes_no_sense_is_an_error(machine, name, value):
     s = samples("noisy")
     model = clone(MACHINES[machine]).set_params(**{name: value})  # said by fit, not before
-    with pytest.raises(ValueError, match=rf"^{name}=.* {THREE_PARTS}"):
+    with pytest.raises(ValueError, match=rf"^a (valid|known) {name} was asked for; found {name}=.+; .+"):
         model.fit(s.X, s.y)
 
 
 @pytest.mark.parametrize("name", ["shrinking", "fit_intercept", "break_ties", "warm_start"])
 def test_a_switch_is_true_or_false(name):
     s = samples("noisy")
-    with pytest.raises(ValueError, match=rf"^{name}='no' {THREE_PARTS}"):
+    with pytest.raises(ValueError, match=rf"^a valid {name} was asked for; found {name}='no'; .+"):
         SVC(**{name: "no"}).fit(s.X, s.y)
 
 
@@ -498,14 +498,14 @@ def test_a_switch_is_true_or_false(name):
 )
 def test_a_parameter_of_a_wrong_type_is_an_error(name, value):
     s = samples("noisy")
-    with pytest.raises((TypeError, ValueError), match=rf"{name}=.* was asked for"):
+    with pytest.raises((TypeError, ValueError), match=rf"was asked for; found {name}="):
         SVC(**{name: value}).fit(s.X, s.y)
 
 
 def test_a_degree_is_a_whole_number():
     # a power that is not is NaN for a negative base
     s = samples("noisy")
-    with pytest.raises(ValueError, match=rf"^degree=2.5 {THREE_PARTS}"):
+    with pytest.raises(ValueError, match=r"^a valid degree was asked for; found degree=2.5; .+"):
         SVC(kernel="poly", degree=2.5).fit(s.X, s.y)
 
 

@@ -389,17 +389,17 @@ BAD = [(m, name, v) for m, own in OWN.items() for name, tries in (SHARED | own).
 def test_a_parameter_that_makes_no_sense_is_an_error(machine, name, value):
     machine = clone(MACHINES[machine]).set_params(**{name: value})
     s = data_for(machine)
-    with pytest.raises(ValueError, match=rf"^{name}=.* {THREE_PARTS}"):
+    with pytest.raises(ValueError, match=rf"^a (valid|known) {name} was asked for; found {name}=.+; .+"):
         machine.fit(s.X, s.y)
 
 
 def test_what_is_not_there_says_what_is():
     s = samples("noisy")
-    with pytest.raises(ValueError, match=r"penalty='l1' was asked for; found 'l2'; choose"):
+    with pytest.raises(ValueError, match=r"found penalty='l1'; choose 'l2'"):
         LinearSVC(penalty="l1", dual=False).fit(s.X, s.y)
-    with pytest.raises(ValueError, match=r"multi_class='crammer_singer' was asked for; found 'ovr'; choose"):
+    with pytest.raises(ValueError, match=r"found multi_class='crammer_singer'; choose 'ovr'"):
         LinearSVC(multi_class="crammer_singer").fit(s.X, s.y)
-    with pytest.raises(ValueError, match=r'loss=.logistic. was asked for; found "hinge", "squared_hinge" and "huber"'):
+    with pytest.raises(ValueError, match=r"found loss='logistic'; choose 'hinge', 'squared_hinge' or 'huber'"):
         LinearSVC(loss="logistic").fit(s.X, s.y)
 
 

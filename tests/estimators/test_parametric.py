@@ -332,11 +332,11 @@ def test_samples_in_pieces(machine, tmp_path):
 # -- what makes no sense --------------------------------------------------------------------------------
 
 BAD = {
-    "number": (3, r"parametric=3 was asked for; found int; give a function"),
-    "string": ("sin", r"parametric='sin' was asked for; found str; "),
-    "class": (StandardScaler, r"was asked for; found type; "),
-    "empty": ([], r"parametric=\[\] was asked for; found an empty list; "),
-    "list of numbers": ([np.sin, 2], r"found a list with int in it; "),
+    "number": (3, r"found parametric=3, int; give a function"),
+    "string": ("sin", r"found parametric='sin', str; "),
+    "class": (StandardScaler, r"was asked for; found parametric=.*, type; "),
+    "empty": ([], r"found parametric=\[\], an empty list; "),
+    "list of numbers": ([np.sin, 2], r"found parametric=.*, a list with int in it; "),
     "rows": (lambda X: X[:-1], r"shape \(70, k\); found shape \(69, 8\); return one value for each row"),
     "list of matrices": ([bend, squares], r"function 1 was asked for values of shape \(70,\); found shape \(70, 2\); "),
     "scalar": (lambda X: 1.0, r"shape \(70, k\); found shape \(\); "),

@@ -180,7 +180,7 @@ def test_smallest_ball_by_hand():
 
 @pytest.mark.parametrize("make", [CSVC, EpsilonSVR])
 def test_unknown_loss(make):
-    with pytest.raises(ValueError, match="loss='log' was asked for; found"):
+    with pytest.raises(ValueError, match="was asked for; found loss='log'; choose"):
         make(loss="log")
 
 

@@ -157,7 +157,7 @@ def test_solvers_by_name_or_as_they_are():
 
 
 def test_unknown_solver():
-    with pytest.raises(ValueError, match="solver='sma' was asked for; found .*'smo'"):
+    with pytest.raises(ValueError, match="found solver='sma'; choose .*'smo'"):
         make_solver("sma")
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import threads as th
@@ -28,6 +27,7 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Certificate, Solution, Status
 from ..solvers import Auto, judged
+from .parameters import MachineParameters
 from .parametric import Parametric
 
 __all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "stacklevel"]
@@ -82,7 +82,7 @@ class Outcome:
     started: float
 
 
-class Machine(BaseEstimator):
+class Machine(MachineParameters):
     """Common part of all estimators; subclasses say which formulation they solve.
 
     A fit is solved, published and certified, in this order: the certificate is that of the attributes as ``predict``

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import numbers
+from collections.abc import Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +25,7 @@ __all__ = [
     "checked_weight",
     "is_number",
     "need",
+    "unknown",
 ]
 
 SWITCHES = ("shrinking", "fit_intercept", "break_ties", "warm_start")
@@ -35,7 +38,7 @@ def need(machine, name: str, ok: bool, do: str) -> None:
     """An error unless the parameter is as it should be."""
     if not ok:
         value = getattr(machine, name)
-        raise ValueError(f"{name}={value!r} was asked for; found a value that makes no sense; {do}")
+        raise ValueError(f"a valid {name} was asked for; found {name}={value!r}; {do}")
 
 
 def is_number(value) -> bool:
@@ -48,8 +51,16 @@ def check_choice(machine, name: str, choices: tuple, more: str = "") -> None:
     """An error that lists the choices unless one of them was made."""
     value = getattr(machine, name)
     if not any(value is c or (isinstance(value, type(c)) and value == c) for c in choices):
-        found = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"{name}={value!r} was asked for; found {found}; choose one{more}")
+        raise ValueError(unknown(name, value, choices, more))
+
+
+def unknown(name: str, value, choices: Iterable, more: str = "") -> str:
+    """The message for a name that is none of the choices: what there is, and which of them may be meant."""
+    known = list(choices)
+    near = difflib.get_close_matches(str(value), [str(c) for c in known], n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join(repr(c) for c in known)
+    return f"a known {name} was asked for; found {name}={value!r}; {meant}choose {listed}{more}"
 
 
 def check_shared(machine) -> None:
@@ -64,10 +75,7 @@ def check_shared(machine) -> None:
     need(machine, "n_jobs", whole, "give a whole number or None")
     known = isinstance(machine.solver, str) and machine.solver in ("auto", *SOLVERS)
     if not known and (isinstance(machine.solver, (str, type)) or not hasattr(machine.solver, "solve")):
-        raise ValueError(
-            f"solver={machine.solver!r} was asked for; found 'auto' and {sorted(SOLVERS)}; "
-            "name one of them or pass a solver"
-        )
+        raise ValueError(unknown("solver", machine.solver, ("auto", *sorted(SOLVERS)), " or pass a solver"))
     for name in SWITCHES:
         if hasattr(machine, name):
             need(machine, name, isinstance(getattr(machine, name), (bool, np.bool_)), "give True or False")
@@ -86,10 +94,7 @@ def check_shared(machine) -> None:
 def check_kernel(machine) -> None:
     """Parameters of the kernel and its cache."""
     if isinstance(machine.kernel, str) and machine.kernel not in (*KERNELS, "precomputed"):
-        raise ValueError(
-            f"kernel={machine.kernel!r} was asked for; found {sorted(KERNELS)} and 'precomputed'; "
-            "name one of them or pass a callable"
-        )
+        raise ValueError(unknown("kernel", machine.kernel, (*sorted(KERNELS), "precomputed"), " or pass a callable"))
     named = isinstance(machine.kernel, str) or callable(machine.kernel)
     need(machine, "kernel", named, "give a name or a callable K(X, Z)")
     whole = is_number(machine.degree) and float(machine.degree).is_integer()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +30,7 @@ from .checks import check_labels
 from .kernel import KernelMachine
 from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
 from .pair_programs import decisions, largest_nus, programs
+from .parameters import ClassifierParameters, documented
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -39,7 +40,13 @@ SAME = 1e-9  # relative: multipliers that differ by less prove the same
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
-class _KernelClassifier(ClassifierMixin, KernelMachine):
+LEAVES = (
+    "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ classes_ class_weight_ parametric_coef_ "
+    "fit_status_ shape_fit_"
+).split()
+
+
+class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
     def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
@@ -258,177 +265,64 @@ class _KernelClassifier(ClassifierMixin, KernelMachine):
         return self.classes_[(found > 0).astype(np.intp) if len(self.classes_) == 2 else found]
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVC(_KernelClassifier):
     """C-support vector classification, a drop-in for scikit-learn's, with a certificate of every fit.
 
-    Parameters are scikit-learn's with its meanings, and these more:
+        min ½‖f‖² + C Σ ℓ(y_i f(x_i))
 
-    Parameters
-    ----------
-    C : float, default=1.0
-        Cost of a margin error.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed.
-    cache_size : float or "auto", default="auto"
-        Megabytes for kernel rows; "auto" takes at most a third of what is free, and only as far as it pays.
-    loss : {"hinge", "squared_hinge", "huber"}, default="hinge"
-    huber_delta : float, default=0.5
-        Half-width of the parabola of the Huber hinge.
-    solver : str or solver, default="auto"
-        A name from ``maxmargin.SOLVERS`` or an instance, such as ``Decomposition(working_set=128)``.
-    fit_intercept : bool, default=True
-    parametric : callable, list of callables or transformer, default=None
-        Functions that are added to the decision function without a penalty: X -> (n, k), a list of X -> (n,), or a
-        transformer, which is cloned and fitted. They get X as it was checked, an array or a CSR matrix.
-    n_jobs : int, default=None
-        Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow.
-    time_limit : float, default=None
-        Seconds; the best model so far is kept, with its gap and a warning.
-    callback : callable, default=None
-        Called with a dict of progress now and then; a true result stops the fit.
-    warm_start : bool, default=False
-        Start from the coefficients of the last fit on as many samples.
-    verbose : bool, default=False
-        Show a line of progress.
+    Several classes are decided by votes of all pairs, as in LIBSVM.
 
-    Attributes
-    ----------
-    certificate_ : Certificate
-        primal, dual, gap, relative_gap, violation, infeasibility; the worst one where there are several problems.
-    certificates_ : list of Certificate
-        One for each pair of classes.
-    history_, solver_, status_, fit_time_
-        How the fit went.
-    parametric_coef_ : ndarray of shape (n_pairs, k)
-        The coefficients of the parametric functions, a row for each pair of classes.
-    classes_, class_weight_, coef_, dual_coef_, fit_status_, intercept_, n_features_in_, n_iter_, n_support_,
-    shape_fit_, support_, support_vectors_
-        As in scikit-learn.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = SVC(C=10).fit(X, y)
+    >>> machine.predict(X[:3])
+    array([0, 0, 0])
+    >>> machine.certificate_.violation <= machine.tol
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        probability=False,
-        tol=1e-3,
-        cache_size="auto",
-        class_weight=None,
-        verbose=False,
-        max_iter=-1,
-        decision_function_shape="ovr",
-        break_ties=False,
-        random_state=None,
-        loss="hinge",
-        huber_delta=0.5,
-        solver="auto",
-        fit_intercept=True,
-        parametric=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    C: float = 1.0
+    loss: str = "hinge"
+    huber_delta: float = 0.5
+
+    _leaves = LEAVES
 
     def _formulation(self):
         return CSVC(float(self.C), self.loss, float(self.huber_delta), bool(self.fit_intercept))
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class NuSVC(_KernelClassifier):
     """ν-support vector classification: ν bounds the share of margin errors from above, of support vectors from below.
 
-    Parameters
-    ----------
-    nu : float in (0, 1], default=0.5
-        Feasible up to 2 min(W₊, W₋) / (W₊ + W₋), where W are the total weights of the two classes. A larger nu is an
-        error that names the interval; with several classes or with weights, where no single nu may suit all
-        pairs, it is lowered to the largest feasible one for the pairs that need it, with a warning that names them.
-
-    All other parameters, attributes and methods are those of :class:`SVC`, without ``C`` and ``loss``.
-
-    Attributes
-    ----------
-    margin_ : ndarray of shape (n_pairs,)
-        The margin ρ that each pair was found to have, by which its function was divided.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maxmargin import NuSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> machine = NuSVC(nu=0.2).fit(X, y)
+    >>> bool(machine.margin_[0] > 0)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        nu=0.5,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        probability=False,
-        tol=1e-3,
-        cache_size="auto",
-        class_weight=None,
-        verbose=False,
-        max_iter=-1,
-        decision_function_shape="ovr",
-        break_ties=False,
-        random_state=None,
-        solver="auto",
-        fit_intercept=True,
-        parametric=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    nu: float = 0.5
+
+    _leaves = (*LEAVES, "margin_")
+    _says = {
+        "nu": (
+            "float in (0, 1]",
+            "Feasible up to 2 min(W₊, W₋) / (W₊ + W₋), where W are the total weights of the two classes. A larger nu "
+            "is an error that names the interval; with several classes or with weights, where no single nu may suit "
+            "all pairs, it is lowered to the largest feasible one for the pairs that need it, with a warning that "
+            "names them.",
+        ),
+    }
 
     def _formulation(self):
         return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)

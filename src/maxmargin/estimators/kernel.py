@@ -23,6 +23,7 @@ from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
 from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
+from .parameters import KernelParameters
 
 __all__ = ["KernelMachine", "SingleMachine"]
 
@@ -33,7 +34,7 @@ LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
-class KernelMachine(Machine):
+class KernelMachine(KernelParameters, Machine):
     """Common part of the estimators with a kernel; subclasses say which formulation they solve."""
 
     # -- input ------------------------------------------------------------------------------------------

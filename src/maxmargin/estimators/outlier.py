@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.base import OutlierMixin
 
@@ -9,8 +12,12 @@ from ..formulations import SVDD as SVDDFormulation
 from ..formulations import OneClass
 from ..gram.points import make_points
 from .kernel import SingleMachine
+from .parameters import documented
 
 __all__ = ["SVDD", "OneClassSVM"]
+
+
+LEAVES = ("support_ support_vectors_ dual_coef_ coef_ intercept_ offset_ n_support_ fit_status_ shape_fit_").split()
 
 
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
@@ -46,49 +53,28 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(_KernelOutlierDetector):
     """The support of a distribution, a drop-in for scikit-learn's, with a certificate of every fit.
 
-    Parameters are scikit-learn's, and those that :class:`maxmargin.SVC` adds, without ``loss`` and
-    ``fit_intercept``.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import OneClassSVM
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> machine = OneClassSVM(nu=0.1).fit(X)
+    >>> machine.predict([[20.0, 20.0, 20.0, 20.0]])
+    array([-1])
     """
 
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        nu=0.5,
-        shrinking=True,
-        cache_size="auto",
-        verbose=False,
-        max_iter=-1,
-        solver="auto",
-        parametric=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    nu: float = 0.5
+    parametric: Any = None
+
+    _leaves = (*LEAVES, "parametric_coef_")
+    _says = {
+        "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below.")
+    }
 
     def _formulation(self):
         return OneClass(float(self.nu))
@@ -98,61 +84,31 @@ class OneClassSVM(_KernelOutlierDetector):
         return self._decide(X) - self.intercept_[0]
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVDD(_KernelOutlierDetector):
-    """Support vector data description: the smallest ball in feature space around the samples (Tax & Duin).
+    """Support vector data description: the smallest ball in feature space around the samples (Tax & Duin 2004).
 
-    Parameters
-    ----------
-    nu : float in (0, 1], default=0.5
-        Share of the samples that may lie outside: C = 1 / (nu · sum of weights).
-    C : float, default=None
-        Cost of a sample outside, in place of nu. C = 1 allows none outside.
+    A ball differs from OneClassSVM's half-space for kernels with k(x, x) that varies, such as "linear" and "poly".
 
-    The other parameters are those of :class:`OneClassSVM`. A ball differs from OneClassSVM's half-space for kernels
-    with k(x, x) that varies, such as "linear" and "poly".
-
-    Attributes
-    ----------
-    radius_ : float
-        Radius of the ball in feature space.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVDD
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> machine = SVDD(kernel="linear", C=1.0).fit(X)
+    >>> bool(machine.radius_ > 0)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        nu=0.5,
-        C=None,
-        shrinking=True,
-        cache_size="auto",
-        verbose=False,
-        max_iter=-1,
-        solver="auto",
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.C = C
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    nu: float = 0.5
+    C: float | None = None
+
+    _leaves = (*LEAVES, "radius_")
+    _says = {
+        "nu": ("float in (0, 1]", "Share of the samples that may lie outside: C = 1 / (nu · sum of weights)."),
+        "C": ("float or None", "Cost of a sample outside, in place of nu. C = 1 allows none outside."),
+    }
 
     _optional = ("C",)
 

@@ -54,8 +54,8 @@ class Parametric:
         if several and len(given):
             found = f"a list with {next(type(f).__name__ for f in given if not _is_function(f))} in it"
         raise ValueError(
-            f"parametric={given!r} was asked for; found {found}; give a function X -> (n, k), a list of functions "
-            "X -> (n,), a transformer, or None"
+            f"a valid parametric was asked for; found parametric={given!r}, {found}; give a function "
+            "X -> (n, k), a list of functions X -> (n,), a transformer, or None"
         )
 
     @classmethod

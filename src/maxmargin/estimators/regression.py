@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
 from .kernel import SingleMachine
+from .parameters import documented
 
 __all__ = ["SVR", "NuSVR"]
 
 
+LEAVES = (
+    "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ parametric_coef_ fit_status_ shape_fit_"
+).split()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class _KernelRegressor(RegressorMixin, SingleMachine):
+    fit_intercept: bool = True
+    parametric: Any = None
+
+    _leaves: ClassVar[Sequence[str]] = LEAVES
+
     def fit(self, X, y, sample_weight=None):
         """Fit to samples X (n, d) and targets y (n,).
 
@@ -36,111 +52,57 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         return self._decide(X)
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVR(_KernelRegressor):
     """ε-support vector regression, a drop-in for scikit-learn's, with a certificate of every fit.
 
-    Parameters are scikit-learn's, and those that :class:`maxmargin.SVC` adds; ``loss`` is "epsilon_insensitive" or
-    "squared_epsilon_insensitive".
+        min ½‖f‖² + C Σ max(0, |f(x_i) − y_i| − ε)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = SVR(C=10, epsilon=0.05).fit(X, np.sin(X[:, 0]))
+    >>> bool(machine.score(X, np.sin(X[:, 0])) > 0.99)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        C=1.0,
-        epsilon=0.1,
-        shrinking=True,
-        cache_size="auto",
-        verbose=False,
-        max_iter=-1,
-        loss="epsilon_insensitive",
-        solver="auto",
-        fit_intercept=True,
-        parametric=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.loss = loss
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    C: float = 1.0
+    epsilon: float = 0.1
+    loss: str = "epsilon_insensitive"
+
+    _says = {
+        "loss": (
+            '{"epsilon_insensitive", "squared_epsilon_insensitive"}',
+            "What an error beyond the tube costs: itself, or its square.",
+        ),
+    }
 
     def _formulation(self):
         return EpsilonSVR(float(self.C), float(self.epsilon), self.loss, bool(self.fit_intercept))
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class NuSVR(_KernelRegressor):
     """ν-support vector regression: the tube is as wide as a share ν of support vectors makes it.
 
-    Parameters are scikit-learn's, and those that :class:`maxmargin.SVC` adds, without ``loss``.
-
-    Attributes
-    ----------
-    epsilon_ : float
-        The half-width of the tube that was found.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import NuSVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = NuSVR(C=10, nu=0.3).fit(X, np.sin(X[:, 0]))
+    >>> bool(machine.epsilon_ < 0.1)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        nu=0.5,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        tol=1e-3,
-        cache_size="auto",
-        verbose=False,
-        max_iter=-1,
-        solver="auto",
-        fit_intercept=True,
-        parametric=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-    ):
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.parametric = parametric
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
+    C: float = 1.0
+    nu: float = 0.5
+
+    _leaves = (*LEAVES, "epsilon_")
 
     def _formulation(self):
         return NuSVRFormulation(float(self.nu), float(self.C), bool(self.fit_intercept))

@@ -38,7 +38,7 @@ class CSVC:
     def __post_init__(self) -> None:
         if self.loss not in ("hinge", "squared_hinge", "huber"):
             raise ValueError(
-                f'loss={self.loss!r} was asked for; found "hinge", "squared_hinge" and "huber"; choose one'
+                f"a known loss was asked for; found loss={self.loss!r}; choose 'hinge', 'squared_hinge' or 'huber'"
             )
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:

@@ -31,8 +31,8 @@ class EpsilonSVR:
     def __post_init__(self) -> None:
         if self.loss not in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             raise ValueError(
-                f'loss={self.loss!r} was asked for; found "epsilon_insensitive" and "squared_epsilon_insensitive"; '
-                "choose one"
+                f"a known loss was asked for; found loss={self.loss!r}; choose 'epsilon_insensitive' or "
+                "'squared_epsilon_insensitive'"
             )
 
     def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:

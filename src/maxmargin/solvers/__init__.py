@@ -64,7 +64,8 @@ def make_solver(solver, **options):
     if solver == "auto":
         return Auto(options=options)
     if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} was asked for; found {sorted(SOLVERS)}; name one of them or pass a solver")
+        known = sorted(SOLVERS)
+        raise ValueError(f"a known solver was asked for; found solver={solver!r}; choose one of {known} or pass one")
     return SOLVERS[solver](**options)
 
 

@@ -1,0 +1,202 @@
+"""What the parameters and attributes of machines mean, each said once.
+
+A machine is a dataclass whose fields are its parameters; those that several machines share are fields of their common
+base. ``documented`` adds the sections "Parameters" and "Attributes" to the docstring of a public machine from the two
+tables here, so that ``help(SVC)`` tells all of them and no two machines tell the same thing in different words.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+from sklearn.base import BaseEstimator
+
+__all__ = ["ATTRIBUTES", "PARAMETERS", "ClassifierParameters", "KernelParameters", "MachineParameters", "documented"]
+
+M = TypeVar("M", bound="type[MachineParameters]")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MachineParameters(BaseEstimator):
+    """What every machine has."""
+
+    tol: float = 1e-3
+    max_iter: int = -1
+    solver: Any = "auto"
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    callback: Callable | None = None
+    warm_start: bool = False
+    verbose: bool | int = False
+
+    _leaves: ClassVar[Sequence[str]] = ()  # attributes that a fit leaves besides those that all machines have
+    _says: ClassVar[dict[str, tuple[str, str]]] = {}  # parameters and attributes with a meaning of their own
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelParameters(MachineParameters):
+    """What every machine with a kernel has."""
+
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    cache_size: float | str = "auto"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClassifierParameters(KernelParameters):
+    """What every classifier with a kernel has."""
+
+    class_weight: Any = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    probability: bool | str = False
+    random_state: Any = None
+    fit_intercept: bool = True
+    parametric: Any = None
+
+
+PARAMETERS: dict[str, tuple[str, str]] = {
+    "C": ("float", "Cost of an error; a sample's weight multiplies it."),
+    "nu": (
+        "float in (0, 1]",
+        "Bounds the share of errors from above and the share of support vectors from below.",
+    ),
+    "epsilon": ("float", "Half-width of the tube inside which an error costs nothing."),
+    "loss": ('{"hinge", "squared_hinge", "huber"}', "What an error costs."),
+    "huber_delta": (
+        "float",
+        "Half-width of the parabola that takes the place of the hinge's corner in the Huber hinge.",
+    ),
+    "kernel": (
+        '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable',
+        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed. "
+        'With "precomputed" X is K(X_train, X_train) for ``fit`` and K(X_test, X_train) for predictions.',
+    ),
+    "degree": ("int", 'Degree of the kernel "poly"; the others do not look at it.'),
+    "gamma": (
+        '{"scale", "auto"} or float',
+        'Coefficient of "rbf", "poly", "sigmoid" and "laplacian". "scale": 1 / (n_features · variance of X, weighted), '
+        '"auto": 1 / n_features.',
+    ),
+    "coef0": ("float", 'Constant term of "poly" and "sigmoid".'),
+    "tol": (
+        "float",
+        "Largest violation of the optimality conditions at which to stop, as in LIBSVM.",
+    ),
+    "shrinking": ("bool", "Whether variables that seem settled are left out for a while."),
+    "cache_size": (
+        'float or "auto"',
+        'Megabytes for kernel rows. "auto" takes at most a third of what is free, shared by all fits of the process, '
+        "and only as far as it pays.",
+    ),
+    "class_weight": (
+        'dict, "balanced" or None',
+        'Factors of C by class; "balanced" makes the classes equally heavy: n_samples / (n_classes · their weights).',
+    ),
+    "probability": ("bool", "Not available: use CalibratedClassifierCV of scikit-learn."),
+    "decision_function_shape": (
+        '{"ovr", "ovo"}',
+        "What ``decision_function`` returns for more than two classes: a column for each class, or for each pair.",
+    ),
+    "break_ties": ("bool", "Whether ``predict`` decides between classes with equal votes by their decision values."),
+    "random_state": ("int, RandomState or None", "Seed where a solver has a choice; None always takes the same."),
+    "verbose": ("bool", "Whether a line of progress is shown."),
+    "max_iter": ("int", "Most iterations, in the solver's own units; -1 for no limit."),
+    "solver": (
+        "str or solver",
+        'A name from ``maxmargin.SOLVERS``, or an instance such as ``Decomposition(working_set=128)``. "auto" takes '
+        "the one that suits the problem, and others where it falls short.",
+    ),
+    "fit_intercept": ("bool", "Whether f has a bias, which nothing penalises."),
+    "parametric": (
+        "callable, list of callables, transformer or None",
+        "Functions that are added to f without a penalty: X -> (n, k), a list of X -> (n,), or a transformer, which is "
+        "cloned and fitted. They get X as it was checked, an array or a CSR matrix.",
+    ),
+    "n_jobs": ("int or None", "Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow."),
+    "time_limit": ("float or None", "Seconds; the best model so far is kept, with its gap and a warning."),
+    "callback": (
+        "callable or None",
+        "Called with a dict of progress now and then; a true result stops the fit.",
+    ),
+    "warm_start": ("bool", "Whether to start from the coefficients of the last fit on as many samples."),
+    "penalty": ('{"l2"}', "The penalty of the weights."),
+    "dual": (
+        '{"auto", True, False}',
+        "Has no influence: a certificate needs the primal and the dual, so that every solver finds both.",
+    ),
+    "multi_class": ('{"ovr"}', "One class against the rest."),
+    "intercept_scaling": (
+        "float or None",
+        "None: the intercept is not penalised. A number: as in LIBLINEAR, the intercept is the weight of a constant "
+        "feature of that value, penalised as the others are.",
+    ),
+}
+
+ATTRIBUTES: dict[str, tuple[str, str]] = {
+    "support_": ("ndarray of shape (n_SV,)", "Numbers of the support vectors."),
+    "support_vectors_": ("ndarray or CSR of shape (n_SV, n_features)", "The support vectors; empty if precomputed."),
+    "dual_coef_": ("ndarray or CSR of shape (n_problems, n_SV)", "Their coefficients β in f(x) = Σ β k(x_i, x) + b."),
+    "coef_": ("ndarray or CSR of shape (n_problems, n_features)", "Weights of the features, for a linear kernel."),
+    "intercept_": ("ndarray of shape (n_problems,)", "The biases b."),
+    "n_support_": ("ndarray", "How many support vectors there are, for each class where there are classes."),
+    "classes_": ("ndarray of shape (n_classes,)", "The labels, sorted."),
+    "class_weight_": ("ndarray of shape (n_classes,)", "The factors of C that were used."),
+    "margin_": ("ndarray of shape (n_pairs,)", "The margin ρ of each pair, by which its function was divided."),
+    "epsilon_": ("float", "The half-width of the tube that was found."),
+    "offset_": ("ndarray of shape (1,)", "``decision_function(X) = score_samples(X) - offset_``."),
+    "radius_": ("float", "The radius of the ball in feature space."),
+    "parametric_coef_": ("ndarray of shape (n_problems, k)", "The coefficients of the parametric functions, if any."),
+    "certificate_": (
+        "Certificate",
+        "How good the model is, computed from the attributes as ``predict`` uses them: primal, dual, gap, "
+        "relative_gap, violation, infeasibility. Where there are several problems, the worst one's.",
+    ),
+    "certificates_": ("list of Certificate", "One for each problem: a pair of classes, a class against the rest."),
+    "status_": ("Status", "Why the fit ended, as a sentence."),
+    "solver_": ("str", "The solver that found the model; ``solvers_`` has one for each problem."),
+    "history_": ("History or list of History", "How primal, dual and violation went, with seconds."),
+    "fit_time_": ("float", "Seconds that the fit took."),
+    "fit_status_": ("int", "0 if all problems converged, else 1."),
+    "n_iter_": ("int or ndarray", "Iterations of the solver, for each problem where there are several."),
+    "n_features_in_": ("int", "Features of X."),
+    "feature_names_in_": ("ndarray", "Their names, if X has names that are all strings."),
+    "shape_fit_": ("tuple", "The shape of X."),
+}
+
+HOW_IT_WENT = (
+    "certificate_ certificates_ status_ solver_ history_ fit_time_ n_iter_ n_features_in_ feature_names_in_"
+).split()
+
+
+def documented(cls: M) -> M:
+    """The machine with all of its parameters and attributes in its docstring, before its examples.
+
+    ``_says`` of a class or of its bases has what differs from the tables; ``_leaves`` names its own attributes.
+    """
+    own: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__):
+        own |= base.__dict__.get("_says", {})
+    text = inspect.cleandoc(cls.__doc__ or "")
+    head, rule, tail = text.partition("Examples\n--------\n")
+    defaults = {field.name: field.default for field in fields(cls)}
+    order = [name for base in cls.__mro__ for name in base.__dict__.get("__annotations__", {}) if name in defaults]
+    names = list(dict.fromkeys(order))
+    parameters = [_entry(name, *(own.get(name) or PARAMETERS[name]), defaults[name]) for name in names]
+    leaves = [_entry(name, *(own.get(name) or ATTRIBUTES[name])) for name in (*cls._leaves, *HOW_IT_WENT)]
+    sections = [head.rstrip(), "Parameters\n----------\n" + "\n".join(parameters)]
+    sections += ["Attributes\n----------\n" + "\n".join(leaves), (rule + tail).rstrip()]
+    cls.__doc__ = "\n\n".join(section for section in sections if section) + "\n"
+    return cls
+
+
+def _entry(name: str, kind: str, meaning: str, *default) -> str:
+    line = f"{name} : {kind}" + "".join(f", default={value!r}" for value in default)
+    return "\n".join([line, *textwrap.wrap(meaning, 112, initial_indent="    ", subsequent_indent="    ")])
