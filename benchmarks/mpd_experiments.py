@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from maxmargin._jit import jit
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples, SemiParametric
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, Shifted
 from maxmargin.problem import QP
@@ -36,7 +36,7 @@ def two_gaussians() -> QP:
     rng = np.random.default_rng(SEED)
     X = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 1.0])
     gram = KernelGram(Kernel("rbf", 0.5), X)
-    return CSVC(C=1000 / 40).qp(gram, np.repeat([1.0, -1.0], 20), np.ones(40))
+    return CSVC(C=1000 / 40).qp(Samples(gram, np.repeat([1.0, -1.0], 20), np.ones(40)))
 
 
 def figure1() -> Iterator[dict]:
@@ -106,7 +106,7 @@ def small_problem(row: str, kernel: str, k: int) -> QP:
     phi = [np.sin(X[:, 0]), X[:, 1], X[:, 0] * X[:, 2], np.tanh(X[:, 2] - X[:, 3]), X[:, 1] * X[:, 3]]
     formulation, kind = ROWS[row]
     machine = SemiParametric(formulation, np.array(phi[:k]).reshape(k, POINTS))
-    return machine.qp(KernelGram(Kernel(kernel, 0.5), X), targets[kind], np.ones(POINTS))
+    return machine.qp(Samples(KernelGram(Kernel(kernel, 0.5), X), targets[kind], np.ones(POINTS)))
 
 
 def options() -> Iterator[dict]:
@@ -142,7 +142,7 @@ def relaxation_problems() -> Iterator[tuple[str, QP]]:
     def problem(data, targets, formulation) -> QP:
         X = StandardScaler().fit_transform(data)
         gram = Shifted(KernelGram(Kernel("rbf", 1.0 / X.shape[1]), X), 1.0)
-        return formulation.qp(gram, targets, np.ones(len(targets)))
+        return formulation.qp(Samples(gram, targets, np.ones(len(targets))))
 
     cancer, diabetes, digits = (load(return_X_y=True) for load in (load_breast_cancer, load_diabetes, load_digits))
     for C in (1.0, 100.0):

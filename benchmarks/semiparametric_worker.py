@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.formulations import Samples
+
 GAMMA, EPSILON, NOISE = 8.0, 0.05, 0.2
 CACHE_MB = 1000  # for kernel rows; the paper took 2000
 QP_TOL = 1e-6  # of general QP solvers, in their own sense: at ours, which bounds violations, some end far from feasible
@@ -88,7 +90,7 @@ def unstacked(X, y, C: float, x: np.ndarray, eta: np.ndarray, status: str) -> Fo
 
         machine = EpsilonSVR(C=C, epsilon=EPSILON, fit_intercept=False)
         gram = KernelGram(Kernel("rbf", GAMMA), X)
-        qp = SemiParametric(machine, np.array([sine(X), bump(X)])).qp(gram, y, np.ones(len(y)))
+        qp = SemiParametric(machine, np.array([sine(X), bump(X)])).qp(Samples(gram, y, np.ones(len(y))))
         return qp.certificate(np.clip(x[: len(y)] - x[len(y) :], -C, C), eta)
 
     return Found(eta, certificate, status)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from maxmargin.formulations import FORMULATIONS
+from maxmargin.formulations import FORMULATIONS, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import ERM, QP
 from maxmargin.solvers import SOLVERS, make_solver
@@ -97,14 +97,16 @@ def make_data(kind: str = "plain", n: int = 60, d: int = 4, seed: int = 0) -> Da
 def fast_problem(variant: Variant, kernel: str, data: Data, **options) -> QP:
     """The problem as the package would make it."""
     gram = KernelGram(KERNEL_CASES[kernel], data.X, **options)
-    return variant.formulation.qp(gram, variant.targets(data), data.weight)
+    return variant.formulation.qp(Samples(gram, variant.targets(data), data.weight))
 
 
 def primal_problem(variant: Variant, kernel: str, data: Data) -> ERM | None:
     """The primal view of a problem, where the formulation has one."""
     if not hasattr(variant.formulation, "erm"):
         return None
-    return variant.formulation.erm(KernelGram(KERNEL_CASES[kernel], data.X), variant.targets(data), data.weight)
+    return variant.formulation.erm(
+        Samples(KernelGram(KERNEL_CASES[kernel], data.X), variant.targets(data), data.weight)
+    )
 
 
 # Solvers of any QP; the others say what they take (``takes``), and only the grid asks all of them.
@@ -134,7 +136,7 @@ def plain_problem(variant: Variant, kernel: str, data: Data) -> QP:
     """The same problem on a kernel matrix computed by its formula."""
     k = KERNEL_CASES[kernel]
     K = naive_kernel(kernel, data.X, gamma=k.gamma, coef0=k.coef0, degree=k.degree)
-    return variant.formulation.qp(PrecomputedGram(K), variant.targets(data), data.weight)
+    return variant.formulation.qp(Samples(PrecomputedGram(K), variant.targets(data), data.weight))
 
 
 def verdict_on(qp: QP) -> Verdict:

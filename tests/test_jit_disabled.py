@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.gram import Kernel, KernelGram
 from maxmargin.solvers import decomposition, solve
 
@@ -35,7 +35,7 @@ for form, make in (("dense", np.asarray), ("sparse", sp.csr_matrix)):
             ("C-SVC", CSVC(C=2.0)), ("C-SVC without bias", CSVC(C=2.0, fit_intercept=False)), ("SVR", EpsilonSVR())
         ):
             for solver in ("smo", "decomposition"):
-                qp = formulation.qp(KernelGram(Kernel("rbf", 0.3), make(X)), y, np.ones(30))
+                qp = formulation.qp(Samples(KernelGram(Kernel("rbf", 0.3), make(X)), y, np.ones(30)))
                 solution = solve(qp, solver, tol=1e-6)
                 out["solutions"][f"{label} {form} {solver} {'large' if large else 'small'}"] = [
                     solution.status.name, solution.certificate.dual, solution.certificate.gap

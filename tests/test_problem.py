@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import DEFINITE, VARIANTS, make_data
+from maxmargin.formulations import Samples
 from maxmargin.gram import PrecomputedGram, Ridged
 from maxmargin.losses import Hinge
 from maxmargin.problem import ERM, QP
@@ -71,8 +72,8 @@ def test_gap_vanishes_at_the_optimum(seed, n, k, kinked, infinite):
 def test_primal_of_the_certificate_is_the_regularised_risk(variant, kernel, kind):
     data = make_data(kind, 40)
     K = naive_kernel(kernel, data.X, gamma=0.3)
-    qp = variant.formulation.qp(PrecomputedGram(K), variant.targets(data), data.weight)
-    erm = variant.formulation.erm(PrecomputedGram(K), variant.targets(data), data.weight)
+    qp = variant.formulation.qp(Samples(PrecomputedGram(K), variant.targets(data), data.weight))
+    erm = variant.formulation.erm(Samples(PrecomputedGram(K), variant.targets(data), data.weight))
     rng = np.random.default_rng(5)
     for _ in range(5):
         beta = np.clip(rng.normal(size=qp.n), qp.lower, qp.upper)

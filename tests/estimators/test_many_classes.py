@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from maxmargin import SVC, NuSVC, Status
 from maxmargin.estimators import multiclass, pair_programs
 from maxmargin.estimators.multiclass import Pairs, decide_pairs, pair_weights
-from maxmargin.formulations import CSVC
+from maxmargin.formulations import CSVC, Samples
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
@@ -221,7 +221,7 @@ def test_programs_and_decisions_are_those_of_the_formulation(formulation):
     own = weight[pairs.rows]
     problems = pair_programs.programs(formulation, pairs.rows, pairs.targets, own, pairs.starts)
     at = [pairs.at(c) for c in range(len(pairs))]
-    qps = [formulation.qp(shared.take(pairs.rows[one]), pairs.targets[one], own[one]) for one in at]
+    qps = [formulation.qp(Samples(shared.take(pairs.rows[one]), pairs.targets[one], own[one])) for one in at]
     expected = SmallProblems.of(qps)
     for name in ("starts", "points", "p", "lower", "upper", "columns", "sums", "group", "eps", "ridge", "sign"):
         np.testing.assert_allclose(getattr(problems, name), getattr(expected, name), rtol=1e-14, err_msg=name)

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, host, memory
-from maxmargin.formulations import CSVC
+from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, RowCache, cache
 from maxmargin.solvers import decomposition, mpd, nearest_point, solve
 
@@ -253,7 +253,7 @@ def problem(n=700, H=None):
     X = rng.normal(size=(n, 4))
     y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
     gram = KernelGram(Kernel("rbf", 0.3), X, 1)
-    return CSVC(1.0).qp(gram if H is None else H(gram), y, np.ones(n))
+    return CSVC(1.0).qp(Samples(gram if H is None else H(gram), y, np.ones(n)))
 
 
 class Tight(PrecomputedGram):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import QP, SVR, LinearSVC, LinearSVR
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
@@ -60,7 +60,7 @@ def test_features_that_tell_nothing_of_a_rare_class(seed):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber"])
 def test_rows_on_their_corner(loss, kind, C):
     n = 2000
-    qp = CSVC(C=C, loss=loss).qp(Factored(features(kind, n, 2)), few_positive(n), np.ones(n))
+    qp = CSVC(C=C, loss=loss).qp(Samples(Factored(features(kind, n, 2)), few_positive(n), np.ones(n)))
     with within(HANGS):
         solution = InteriorPoint().solve(qp, Goal(gap=1e-4))
     assert solution.certificate.relative_gap <= 1e-4
@@ -84,7 +84,7 @@ def test_without_corners_nothing_depends_on_their_size(kind, share, C, fit_inter
     """Where a step promises no more than rounding, a smaller ρ changes nothing, and in the end it is a divisor of 0."""
     n = 9000  # the first of two samples
     y = np.where(np.arange(n) % share == 0, 1.0, -1.0)
-    qp = CSVC(C=C, loss="huber", fit_intercept=fit_intercept).qp(Factored(features(kind, n, 3)), y, np.ones(n))
+    qp = CSVC(C=C, loss="huber", fit_intercept=fit_intercept).qp(Samples(Factored(features(kind, n, 3)), y, np.ones(n)))
     with within(HANGS):
         near = approach(qp, as_gram(qp.H).factor(), 1e-5, Monitor())
     assert near.rho > 1e-3 and np.isfinite(near.x).all()
@@ -96,7 +96,7 @@ def test_a_step_that_is_far_too_long():
     not cut down to where the slope vanishes leads from one side of the valley to the other for ever."""
     n = 9000
     y = np.where(np.arange(n) % 900 == 0, 1.0, -1.0)
-    qp = CSVC(C=1e3, loss="huber").qp(Factored(100.0 * features("noise", n, 3, seed=1)), y, np.ones(n))
+    qp = CSVC(C=1e3, loss="huber").qp(Samples(Factored(100.0 * features("noise", n, 3, seed=1)), y, np.ones(n)))
     objectives = []
     near = approach(qp, as_gram(qp.H).factor(), 1e-4, Monitor(callback=lambda s: objectives.append(s["objective"])))
     assert near.gap <= 1e-4 and near.steps < 40
@@ -106,7 +106,7 @@ def test_a_step_that_is_far_too_long():
 def test_constraints_that_do_not_hold_are_no_solution():
     """While the bias is 0 the gap alone does not see that Σβ = 0 is violated."""
     n = 2000
-    qp = CSVC(C=1.0, loss="squared_hinge").qp(Factored(np.zeros((n, 1))), few_positive(n), np.ones(n))
+    qp = CSVC(C=1.0, loss="squared_hinge").qp(Samples(Factored(np.zeros((n, 1))), few_positive(n), np.ones(n)))
     near = approach(qp, as_gram(qp.H).factor(), 1e-6, Monitor())
     assert abs(near.beta.sum()) < 1e-3 * np.abs(near.beta).sum()
 
@@ -115,7 +115,7 @@ def test_a_start_that_is_the_solution():
     """Its gap is 0: the central path that is followed from there does not begin at the smallest number there is."""
     n = 2000
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
-    qp = CSVC(C=1.0, loss="huber").qp(Factored(np.zeros((n, 1))), y, np.ones(n))
+    qp = CSVC(C=1.0, loss="huber").qp(Samples(Factored(np.zeros((n, 1))), y, np.ones(n)))
     with within(HANGS):
         solution = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-6), y)
     assert solution.certificate.gap == 0.0 and solution.status is Status.CONVERGED
@@ -125,7 +125,7 @@ def test_a_part_without_an_objective():
     """A part of the rows may have an objective of 0, of which no gap is a share."""
     n = 2000
     X, y = np.zeros((n, 1)), few_positive(n)
-    qp = EpsilonSVR(C=1.0, epsilon=0.0).qp(Factored(X), 1e6 * (y + 1.0), np.ones(n))
+    qp = EpsilonSVR(C=1.0, epsilon=0.0).qp(Samples(Factored(X), 1e6 * (y + 1.0), np.ones(n)))
     with within(HANGS):
         solution = InteriorPoint().solve(qp, Goal(gap=1e-4))
     assert solution.certificate.relative_gap <= 1e-4
@@ -146,7 +146,7 @@ def test_many_free_variables_of_few_features(monkeypatch):
     monkeypatch.setattr(purify, "cho_factor", watched)
     X, y = features("binary", 2000, 5), few_positive(2000)
     with within(HANGS):
-        qp = EpsilonSVR(C=1e5, epsilon=0.0).qp(Factored(X), y, np.ones(len(y)))
+        qp = EpsilonSVR(C=1e5, epsilon=0.0).qp(Samples(Factored(X), y, np.ones(len(y))))
         solution = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-4))
     assert solution.status is Status.CONVERGED and solution.certificate.relative_gap <= 1e-4
     assert sizes and max(sizes) <= 5

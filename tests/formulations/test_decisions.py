@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import VARIANTS, make_data
-from maxmargin.formulations import CSVC, FORMULATIONS, SVDD, EpsilonSVR, NuSVC, NuSVR, OneClass
+from maxmargin.formulations import CSVC, FORMULATIONS, SVDD, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.gram import PrecomputedGram
 from maxmargin.solvers import solve
 from referee import naive_kernel
@@ -17,7 +17,7 @@ TOL = 1e-9
 
 def fit(formulation, y, weight=ONES, matrix=K):
     """The problem, its solution, the decision function and its values at the points."""
-    qp = formulation.qp(PrecomputedGram(matrix), y, weight)
+    qp = formulation.qp(Samples(PrecomputedGram(matrix), y, weight))
     solution = solve(qp, "smo", tol=TOL)
     decision = formulation.decision(qp, solution)
     return qp, solution, decision, matrix @ decision.coef + decision.intercept
@@ -44,7 +44,7 @@ def test_coefficients_are_cost_times_slope(variant):
     y = variant.targets(DATA)
     weight = np.linspace(0.5, 2.0, 80)
     _, _, decision, f = fit(variant.formulation, y, weight)
-    erm = variant.formulation.erm(PrecomputedGram(K), y, weight)
+    erm = variant.formulation.erm(Samples(PrecomputedGram(K), y, weight))
     argument = erm.loss.argument(y, f)
     here, left, right = (erm.loss.slope(argument + h) for h in (0.0, -1e-5, 1e-5))
     smooth = np.abs(left - right) < 1e-3
@@ -57,7 +57,7 @@ def test_coefficients_are_cost_times_slope(variant):
 def test_nothing_near_by_has_a_smaller_risk(variant):
     y = variant.targets(DATA)
     _, solution, _, _ = fit(variant.formulation, y)
-    erm = variant.formulation.erm(PrecomputedGram(K), y, ONES)
+    erm = variant.formulation.erm(Samples(PrecomputedGram(K), y, ONES))
     best = erm.objective(solution.beta, solution.multipliers)
     assert best == pytest.approx(solution.certificate.primal, rel=1e-9)
     rng = np.random.default_rng(0)
@@ -92,10 +92,10 @@ def test_nu_svc_infeasible():
     y = np.where(np.arange(80) < 20, 1.0, -1.0)
     assert NuSVC.largest_nu(y, ONES) == pytest.approx(0.5)
     with pytest.raises(ValueError, match=r"nu is infeasible: nu=0.6 was asked for.*\(0, 0.5\]"):
-        NuSVC(nu=0.6).qp(PrecomputedGram(K), y, ONES)
+        NuSVC(nu=0.6).qp(Samples(PrecomputedGram(K), y, ONES))
     weight = np.where(y > 0, 3.0, 1.0)
     assert NuSVC.largest_nu(y, weight) == pytest.approx(1.0)
-    NuSVC(nu=0.6).qp(PrecomputedGram(K), y, weight)
+    NuSVC(nu=0.6).qp(Samples(PrecomputedGram(K), y, weight))
 
 
 def test_nu_svc_at_the_largest_nu():
@@ -104,7 +104,7 @@ def test_nu_svc_at_the_largest_nu():
     assert solution.status.converged
     assert solution.certificate.gap < 1e-6
     clipped = NuSVC(nu=0.9, clip=True)
-    assert solve(clipped.qp(PrecomputedGram(K), y, ONES), "smo").status.converged
+    assert solve(clipped.qp(Samples(PrecomputedGram(K), y, ONES)), "smo").status.converged
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.2])
@@ -166,8 +166,8 @@ def test_svdd_of_a_kernel_with_a_constant_diagonal_is_a_one_class_machine():
 
 def test_svdd_with_too_small_a_cost():
     with pytest.raises(ValueError, match="C=0.01 was asked for.*80 points.*at least 0.0125"):
-        SVDD(C=0.01).qp(PrecomputedGram(K), None, ONES)
-    SVDD(C=0.0126).qp(PrecomputedGram(K), None, ONES)
+        SVDD(C=0.01).qp(Samples(PrecomputedGram(K), None, ONES))
+    SVDD(C=0.0126).qp(Samples(PrecomputedGram(K), None, ONES))
 
 
 def test_smallest_ball_by_hand():
@@ -190,7 +190,7 @@ def test_weights_scale_the_boxes(variant):
     weight = np.linspace(0.5, 2.0, 80)
     if variant.name == "nu_svc":
         weight = weight / weight.mean()
-    qp, plain = (variant.formulation.qp(PrecomputedGram(K), y, w) for w in (weight, ONES))
+    qp, plain = (variant.formulation.qp(Samples(PrecomputedGram(K), y, w)) for w in (weight, ONES))
     reach, unit = (np.maximum(q.upper, -q.lower)[:80] for q in (qp, plain))
     if np.isfinite(reach).all():
         np.testing.assert_allclose(reach / reach[0], weight / weight[0] * unit / unit[0])

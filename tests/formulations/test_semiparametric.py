@@ -10,7 +10,7 @@ import pytest
 from cases import VARIANTS, make_data, verdict_on
 from estimators import by_hand
 from estimators.plain_solver import Referee
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples, SemiParametric
 from maxmargin.goal import Goal
 from maxmargin.gram import PrecomputedGram
 from maxmargin.problem import ERM
@@ -34,7 +34,7 @@ def solved(variant, k, kind="plain", matrix=None):
     K = naive_kernel("rbf", data.X, gamma=0.5) if matrix is None else matrix
     phi = functions(data.X, k)
     formulation = SemiParametric(variant.formulation, phi)
-    qp = formulation.qp(PrecomputedGram(K), variant.targets(data), data.weight)
+    qp = formulation.qp(Samples(PrecomputedGram(K), variant.targets(data), data.weight))
     best = verdict_on(qp)
     solution = Referee().solve(qp, Goal(gap=1e-6))
     return data, K, phi, qp, best, formulation.decision(qp, solution)
@@ -86,7 +86,7 @@ def test_coefficients_cancel_against_every_function(variant, k):
     np.testing.assert_array_equal(qp.b[own:], 0.0)
     np.testing.assert_allclose(qp.A[own:] @ best.beta, 0.0, atol=1e-7)
     np.testing.assert_allclose(phi @ decision.coef, 0.0, atol=1e-6 * max(1.0, np.abs(decision.coef).sum()))
-    plain = variant.formulation.qp(PrecomputedGram(np.eye(len(data.X))), variant.targets(data), data.weight)
+    plain = variant.formulation.qp(Samples(PrecomputedGram(np.eye(len(data.X))), variant.targets(data), data.weight))
     np.testing.assert_array_equal(qp.A[:own], plain.A)
     np.testing.assert_array_equal(qp.b[:own], plain.b)
 
@@ -105,8 +105,10 @@ def test_a_constant_function_is_the_intercept(formulation):
     data = make_data("weighted")
     gram = PrecomputedGram(naive_kernel("rbf", data.X, gamma=0.5))
     y = data.labels if isinstance(formulation, CSVC) else data.values
-    without = SemiParametric(type(formulation)(C=1.5, fit_intercept=False), np.ones((1, 60))).qp(gram, y, data.weight)
-    np.testing.assert_array_equal(without.A, formulation.qp(gram, y, data.weight).A)
+    without = SemiParametric(type(formulation)(C=1.5, fit_intercept=False), np.ones((1, 60))).qp(
+        Samples(gram, y, data.weight)
+    )
+    np.testing.assert_array_equal(without.A, formulation.qp(Samples(gram, y, data.weight)).A)
 
 
 # -- nu -------------------------------------------------------------------------------------------------
@@ -121,30 +123,32 @@ def test_a_function_that_could_do_all_alone_is_an_error(machine):
     """It is large where the machine wants to be large, so that its coefficient could grow without end."""
     alone = 1.0 + X**2 if isinstance(machine, OneClass) else Y * (1.0 + X**2)
     with pytest.raises(ValueError, match=r"^specified nu is infeasible: nu=0.5 was asked for; found .*; leave out"):
-        SemiParametric(machine, alone[None]).qp(GRAM, Y, np.ones(40))
+        SemiParametric(machine, alone[None]).qp(Samples(GRAM, Y, np.ones(40)))
 
 
 def test_the_largest_nu_is_told_and_is_the_largest():
     phi = X[None]  # from −1 to 3: what cancels must be mostly on the left
     with pytest.raises(ValueError, match=r"choose nu in \(0, 0\.\d+\]") as told:
-        SemiParametric(OneClass(nu=0.9), phi).qp(GRAM, Y, np.ones(40))
+        SemiParametric(OneClass(nu=0.9), phi).qp(Samples(GRAM, Y, np.ones(40)))
     most = float(str(told.value).rsplit(" ", 1)[1].rstrip("]"))
     assert 0.3 < most < 0.9
-    beta = verdict_on(SemiParametric(OneClass(nu=0.999 * most), phi).qp(GRAM, Y, np.ones(40))).beta
+    beta = verdict_on(SemiParametric(OneClass(nu=0.999 * most), phi).qp(Samples(GRAM, Y, np.ones(40)))).beta
     assert beta.sum() == pytest.approx(0.999 * most * 40)
     assert abs(phi @ beta) < 1e-6
     with pytest.raises(ValueError, match="specified nu is infeasible"):
-        SemiParametric(OneClass(nu=1.001 * most), phi).qp(GRAM, Y, np.ones(40))
+        SemiParametric(OneClass(nu=1.001 * most), phi).qp(Samples(GRAM, Y, np.ones(40)))
 
 
 def test_classes_of_different_size_and_functions_both_bound_nu():
     y = np.where(np.arange(40) < 10, 1.0, -1.0)  # classes alone would allow 0.5
     phi = np.abs(X + 0.3)[None]  # smaller in the first class, but not everywhere
     with pytest.raises(ValueError, match=r"nu=0.9 was asked for; .*choose nu in \(0, 0\.[0-4]\d*\]"):
-        SemiParametric(NuSVC(nu=0.9, clip=True), phi).qp(GRAM, y, np.ones(40))
+        SemiParametric(NuSVC(nu=0.9, clip=True), phi).qp(Samples(GRAM, y, np.ones(40)))
 
 
 def test_regression_has_room_for_any_function():
     for fit_intercept in (True, False):
-        qp = SemiParametric(NuSVR(nu=1.0, fit_intercept=fit_intercept), 1.0 + X[None] ** 2).qp(GRAM, X, np.ones(40))
+        qp = SemiParametric(NuSVR(nu=1.0, fit_intercept=fit_intercept), 1.0 + X[None] ** 2).qp(
+            Samples(GRAM, X, np.ones(40))
+        )
         assert len(qp.A) == 2 + fit_intercept

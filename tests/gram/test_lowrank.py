@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cases import VARIANTS, fast_problem, known, make_data
+from maxmargin.formulations import Samples
 from maxmargin.gram import Kernel, KernelGram, LowRank, PrecomputedGram, Ridged, Shifted, Signed, Tiled, low_rank
 from maxmargin.problem import QP
 from maxmargin.solvers import solve
@@ -149,7 +150,7 @@ def test_certificates_hold_for_the_true_problem(solver, variant):
     gaps = []
     for tol in (0.05, 1e-9):
         gram = low_rank(KernelGram(Kernel("rbf", 0.5), data.X), tol)
-        qp = variant.formulation.qp(gram, variant.targets(data), data.weight)
+        qp = variant.formulation.qp(Samples(gram, variant.targets(data), data.weight))
         solution = solve(qp, solver, tol=1e-6)
         assert solution.status.converged is (tol < 0.05)  # a coarse one hides too much to promise anything
         certificate = solution.certificate

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cases import VARIANTS, make_data, plain_problem, takes, verdict_on
-from maxmargin.formulations import CSVC, SemiParametric
+from maxmargin.formulations import CSVC, Samples, SemiParametric
 from maxmargin.gram import Factored, Kernel, KernelGram, Shifted, low_rank
 from maxmargin.problem import QP
 from maxmargin.solution import Status
@@ -19,7 +19,7 @@ def machine(n=80, d=4, bias="free", k=0, C=1.5, seed=0, make=np.asarray) -> QP:
     gram = Shifted(gram, 1.0) if bias == "penalised" else gram
     formulation = CSVC(C=C, loss="squared_hinge", fit_intercept=bias == "free")
     phi = np.array([np.sin(data.X[:, 0]), data.X[:, 1] ** 2, np.cos(data.X[:, 2])])[:k].reshape(k, n)
-    return SemiParametric(formulation, phi).qp(gram, data.labels, data.weight)
+    return SemiParametric(formulation, phi).qp(Samples(gram, data.labels, data.weight))
 
 
 def check(qp, solution, tol=1e-6):
@@ -70,7 +70,7 @@ def test_few_systems(bias):
 def test_a_low_rank_kernel_is_linear_too():
     data = make_data("plain", 100)
     gram = low_rank(KernelGram(Kernel("rbf", 0.1), data.X), 1e-12)
-    qp = CSVC(C=2.0, loss="squared_hinge").qp(gram, data.labels, data.weight)
+    qp = CSVC(C=2.0, loss="squared_hinge").qp(Samples(gram, data.labels, data.weight))
     check(qp, solve(qp, "asvm", tol=1e-6))
 
 
@@ -79,7 +79,7 @@ def test_other_problems_are_told(monkeypatch):
     data = make_data("plain")
     for variant in VARIANTS:
         assert not takes("asvm", plain_problem(variant, "rbf", data))
-        linear = variant.formulation.qp(Factored(data.X), variant.targets(data), data.weight)
+        linear = variant.formulation.qp(Samples(Factored(data.X), variant.targets(data), data.weight))
         squared = variant.name == "c_svc" and variant.formulation.loss == "squared_hinge"
         assert takes("asvm", linear) == squared
     monkeypatch.setattr(asvm, "MOST_FEATURES", 3)

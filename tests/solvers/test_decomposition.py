@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import DATA, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
@@ -74,7 +74,7 @@ def test_a_cache_of_few_rows_is_enough(rows_on_demand, variant, options):
 def test_a_small_cache_with_the_constants_as_they_are(make):
     """1500 points, room for a tenth of their rows."""
     data = make_data("plain", 1500)
-    qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    qp = CSVC().qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     small = make(cache_size=1.0).solve(qp)
     assert small.status is Status.CONVERGED
     large = make(cache_size=100.0).solve(qp)
@@ -83,7 +83,7 @@ def test_a_small_cache_with_the_constants_as_they_are(make):
 
 def test_growing_solves_samples_first(everything_large):
     data = make_data("plain", 200)
-    qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    qp = CSVC().qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     solution = Decomposition(shrinking=False).solve(qp)
     sizes = solution.history.column("active")
     assert sizes[0] == 12
@@ -95,7 +95,7 @@ def test_growing_solves_samples_first(everything_large):
 
 def test_shrinking_leaves_variables_out_and_looks_at_them_again(everything_large):
     data = make_data("plain", 200)
-    qp = CSVC(C=1000.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    qp = CSVC(C=1000.0).qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     solution = Decomposition(growing=False, merging=False, newton=False).solve(qp, Goal(violation=1e-4))
     sizes = solution.history.column("active")
     assert sizes.min() < 0.85 * 200
@@ -107,7 +107,7 @@ def test_shrinking_leaves_variables_out_and_looks_at_them_again(everything_large
 
 def test_merging_solves_for_distinct_points_only(everything_large):
     data = make_data("duplicated", 90)
-    qp = CSVC().qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    qp = CSVC().qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     kinds = len(np.unique(np.column_stack([data.X, data.labels]), axis=0))
     assert kinds < 60
     solution = Decomposition(growing=False, shrinking=False).solve(qp, Goal(violation=1e-6))
@@ -128,7 +128,7 @@ class TestMergedProblem:
         weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], 60) if weighted else data.weight
         y = np.round(data.values) if isinstance(formulation, EpsilonSVR) else data.labels
         gram = KernelGram(Kernel("rbf", 0.5), data.X)
-        qp = formulation.qp(gram, y, weight)
+        qp = formulation.qp(Samples(gram, y, weight))
         merged = merge_duplicates(qp)
         assert merged.qp.n < 60
         K = naive_kernel("rbf", data.X, gamma=0.5)
@@ -161,13 +161,13 @@ class TestMergedProblem:
     def test_equal_points_with_other_targets_stay_apart(self):
         gram = KernelGram(Kernel("rbf"), np.zeros((6, 1)))
         y = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
-        assert merge_duplicates(CSVC().qp(gram, y, np.ones(6))).qp.n == 2
-        assert merge_duplicates(NuSVC().qp(gram, y, np.ones(6))).qp.n == 2
-        assert merge_duplicates(EpsilonSVR().qp(gram, np.arange(6.0), np.ones(6))) is None
+        assert merge_duplicates(CSVC().qp(Samples(gram, y, np.ones(6)))).qp.n == 2
+        assert merge_duplicates(NuSVC().qp(Samples(gram, y, np.ones(6)))).qp.n == 2
+        assert merge_duplicates(EpsilonSVR().qp(Samples(gram, np.arange(6.0), np.ones(6)))) is None
 
     def test_nothing_to_merge(self):
         data = make_data("plain")
-        assert merge_duplicates(CSVC().qp(KernelGram(Kernel("rbf"), data.X), data.labels, data.weight)) is None
+        assert merge_duplicates(CSVC().qp(Samples(KernelGram(Kernel("rbf"), data.X), data.labels, data.weight))) is None
         assert merge_duplicates(QP(np.ones((3, 3)), np.ones(3), 0.0, 1.0)) is None
 
 
@@ -187,7 +187,7 @@ def test_last_step_may_be_left_out(kind, newton):
 def test_last_step_gains_digits():
     """Where the active set is known, one linear system solves the problem to rounding."""
     data = make_data("plain", 120)
-    qp = CSVC(C=10.0).qp(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight)
+    qp = CSVC(C=10.0).qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     with_step = Decomposition(newton=True).solve(qp, Goal(violation=1e-3))
     without = Decomposition(newton=False).solve(qp, Goal(violation=1e-3))
     assert with_step.certificate.gap < 1e-9 * with_step.certificate.dual

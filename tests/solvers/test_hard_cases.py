@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import GENERAL_SOLVERS, VARIANTS, make_data, verdict_on
-from maxmargin.formulations import CSVC, SVDD, EpsilonSVR, NuSVC, OneClass
+from maxmargin.formulations import CSVC, SVDD, EpsilonSVR, NuSVC, OneClass, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
@@ -32,8 +32,8 @@ def problems(formulation, kernel, X, y, weight=None):
     weight = np.ones(len(y)) if weight is None else weight
     K = naive_kernel(kernel.name, X, gamma=kernel.gamma, coef0=kernel.coef0, degree=kernel.degree)
     return (
-        formulation.qp(KernelGram(kernel, X), y, weight),
-        formulation.qp(PrecomputedGram(K), y, weight),
+        formulation.qp(Samples(KernelGram(kernel, X), y, weight)),
+        formulation.qp(Samples(PrecomputedGram(K), y, weight)),
     )
 
 
@@ -187,7 +187,7 @@ def test_negative_definite_matrix(solver):
 def test_zero_matrix(solver, variant):
     """A linear program in a box, or a problem whose only curvature is that of its squared loss."""
     data = make_data("plain")
-    plain = variant.formulation.qp(PrecomputedGram(np.zeros((60, 60))), variant.targets(data), data.weight)
+    plain = variant.formulation.qp(Samples(PrecomputedGram(np.zeros((60, 60))), variant.targets(data), data.weight))
     check_optimum(plain, plain, solver)
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from cases import verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Shifted
 from maxmargin.monitor import Monitor
@@ -42,7 +42,7 @@ def problem(machine, n=70, d=8, sparse=False, seed=0):
     X = np.where(rng.random((n, d)) < 0.5, rng.normal(size=(n, d)), 0.0)
     f = X @ rng.normal(size=d) + 0.5 * rng.normal(size=n) + 0.3
     targets = np.sign(f) if isinstance(machine, CSVC) else f
-    return machine.qp(Factored(sp.csr_array(X) if sparse else X), targets, rng.choice([0.5, 1.0, 2.0], n))
+    return machine.qp(Samples(Factored(sp.csr_array(X) if sparse else X), targets, rng.choice([0.5, 1.0, 2.0], n)))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -64,7 +64,7 @@ def test_the_data_of_pdco(separable, C, penalised):
     """§4 on a smaller scale: one with a margin and a large cost, one without any structure."""
     X, y = ones_and_zeros(400, 30, separable)
     gram = Shifted(Factored(X), 1.0) if penalised else Factored(X)
-    qp = CSVC(C=C, fit_intercept=not penalised).qp(gram, y, np.ones(len(y)))
+    qp = CSVC(C=C, fit_intercept=not penalised).qp(Samples(gram, y, np.ones(len(y))))
     solution = InteriorPoint().solve(qp, Goal(gap=1e-9))
     assert solution.certificate.relative_gap <= 1e-9
     assert -solution.certificate.dual == pytest.approx(verdict_on(qp).objective, rel=1e-7)
@@ -84,7 +84,7 @@ def test_several_equality_constraints():
     X, t = rng.normal(size=(200, 5)), rng.uniform(-1, 1, 200)
     phi = np.array([t, t**2, np.sin(3 * t)])
     f = X @ rng.normal(size=5) + 2 * t + 0.3 * rng.normal(size=200)
-    qp = SemiParametric(EpsilonSVR(C=1.0, epsilon=0.1), phi).qp(Factored(X), f, np.ones(200))
+    qp = SemiParametric(EpsilonSVR(C=1.0, epsilon=0.1), phi).qp(Samples(Factored(X), f, np.ones(200)))
     solution, best = InteriorPoint().solve(qp, Goal(gap=1e-9)), verdict_on(qp)
     assert len(qp.A) == 4
     assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-7)

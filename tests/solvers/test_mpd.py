@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import VARIANTS, Variant, make_data, plain_problem, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
@@ -42,7 +42,7 @@ def semi_parametric(variant, kernel: str, k: int, kind: str = "plain", n: int = 
     data = make_data(kind, n)
     y = variant.targets(data)
     gram = plain_problem(VARIANTS[0], kernel, data).H
-    qp = SemiParametric(variant.formulation, functions(data.X, k)).qp(gram, y, data.weight)
+    qp = SemiParametric(variant.formulation, functions(data.X, k)).qp(Samples(gram, y, data.weight))
     return qp, verdict_on(qp)
 
 
@@ -157,14 +157,14 @@ def test_every_option_leads_to_the_optimum(name, options):
     formulation, targets = PROBLEMS[name]
     data = make_data("plain")
     gram = KernelGram(Kernel("rbf", 1.0), data.X)
-    qp = SemiParametric(formulation, functions(data.X, 2)).qp(gram, getattr(data, targets), data.weight)
+    qp = SemiParametric(formulation, functions(data.X, 2)).qp(Samples(gram, getattr(data, targets), data.weight))
     check(qp, verdict_on(qp), solve(qp, "mpd", tol=1e-5, **({"newton": False} | options)))
 
 
 def singular_problem() -> QP:
     data = make_data("plain")
     gram = KernelGram(Kernel("linear"), data.X[:, :2])
-    return SemiParametric(CSVC(), functions(data.X, 3)).qp(gram, data.labels, data.weight)
+    return SemiParametric(CSVC(), functions(data.X, 3)).qp(Samples(gram, data.labels, data.weight))
 
 
 def test_the_bound_makes_up_for_an_estimate_that_misleads():
@@ -181,7 +181,7 @@ def two_gaussians(seed: int) -> QP:
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 1.0])
     gram = KernelGram(Kernel("rbf", 0.5), X)
-    return CSVC(C=1000 / 40).qp(gram, np.repeat([1.0, -1.0], 20), np.ones(40))
+    return CSVC(C=1000 / 40).qp(Samples(gram, np.repeat([1.0, -1.0], 20), np.ones(40)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -213,7 +213,7 @@ def test_dependent_and_empty_rows():
     """Rows that say the same or nothing at all change nothing; their multipliers are those of the smallest norm."""
     data = make_data("plain")
     gram = PrecomputedGram(plain_problem(VARIANTS[0], "rbf", data).H.dense())
-    plain = CSVC().qp(gram, data.labels, data.weight)
+    plain = CSVC().qp(Samples(gram, data.labels, data.weight))
     A = np.vstack([plain.A, 3.0 * plain.A, np.zeros(60)])
     qp = QP(gram, plain.p, plain.lower, plain.upper, A, np.zeros(3))
     solution = solve(qp, "mpd", tol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import DEFINITE, VARIANTS, Variant, known, make_data, plain_problem, takes, verdict_on
-from maxmargin.formulations import CSVC
+from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
@@ -66,7 +66,7 @@ def test_rows_on_demand(fit_intercept, monkeypatch):
     variant = Variant("c_svc", CSVC(C=2.0, loss="squared_hinge", fit_intercept=fit_intercept))
     qp = plain_problem(variant, "rbf", make_data("plain", 150))
     gram = KernelGram(Kernel("rbf", 0.5), make_data("plain", 150).X)
-    fast = variant.formulation.qp(gram, make_data("plain", 150).labels, np.ones(150))
+    fast = variant.formulation.qp(Samples(gram, make_data("plain", 150).labels, np.ones(150)))
     solution = solve(fast, "nearest-point", tol=1e-5, newton=False, cache_size=0.01)
     assert solution.status is Status.CONVERGED
     assert qp.objective(solution.beta) == pytest.approx(verdict_on(qp).objective, rel=1e-6)
@@ -82,7 +82,7 @@ def test_hulls_that_meet_have_no_margin():
 def test_other_problems_are_told():
     data = make_data("plain")
     gram = PrecomputedGram(np.eye(60))
-    assert takes("nearest-point", SQUARED[0].formulation.qp(gram, data.labels, data.weight))
+    assert takes("nearest-point", SQUARED[0].formulation.qp(Samples(gram, data.labels, data.weight)))
     for variant in VARIANTS:
         if variant not in SQUARED:
             assert not takes("nearest-point", plain_problem(variant, "rbf", data))

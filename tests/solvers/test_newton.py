@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cases import KERNEL_CASES, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, KernelGram, Shifted
 from maxmargin.losses import Hinge
@@ -32,7 +32,7 @@ def sample(n=90, d=6, seed=0):
 
 def both_views(X, y, formulation, weight=None):
     gram, weight = Factored(X), np.ones(len(y)) if weight is None else weight
-    return formulation.erm(gram, y, weight), formulation.qp(gram, y, weight)
+    return formulation.erm(Samples(gram, y, weight)), formulation.qp(Samples(gram, y, weight))
 
 
 def check_optimum(solution, erm, qp, tol):
@@ -78,8 +78,8 @@ def test_a_penalised_bias_is_the_last_weight(formulation, explicit):
     formulation = replace(formulation, fit_intercept=False)
     gram, wider = Shifted(Factored(X), 4.0), Factored(np.column_stack([X, np.full(len(y), 2.0)]))
     one = np.ones(len(y))
-    solution = Newton(explicit=explicit).solve(formulation.erm(gram, y, one), Goal(gap=1e-10))
-    other = Newton(explicit=explicit).solve(formulation.erm(wider, y, one), Goal(gap=1e-10))
+    solution = Newton(explicit=explicit).solve(formulation.erm(Samples(gram, y, one)), Goal(gap=1e-10))
+    other = Newton(explicit=explicit).solve(formulation.erm(Samples(wider, y, one)), Goal(gap=1e-10))
     assert len(solution.multipliers) == 0
     np.testing.assert_allclose(solution.w, other.w, atol=1e-4)
     assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-9)
@@ -156,11 +156,11 @@ def test_objectives_of_conjugate_gradients_are_recorded():
 
 def test_what_it_does_not_take():
     X, y = sample()
-    hinge = CSVC().erm(Factored(X), y, np.ones(len(y)))
+    hinge = CSVC().erm(Samples(Factored(X), y, np.ones(len(y))))
     assert isinstance(hinge.loss, Hinge)
     with pytest.raises(ValueError, match='newton was asked for; found the loss Hinge, which has corners; use "sor"'):
         solve(hinge, "newton")
-    kernel = CSVC(loss="huber").erm(KernelGram(KERNEL_CASES["rbf"], X), y, np.ones(len(y)))
+    kernel = CSVC(loss="huber").erm(Samples(KernelGram(KERNEL_CASES["rbf"], X), y, np.ones(len(y))))
     with pytest.raises(ValueError, match='newton was asked for; found a kernel without features; use "mpd"'):
         solve(kernel, "newton")
     with pytest.raises(ValueError, match="newton was asked for; found no loss; use"):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cases import VARIANTS, fast_problem, known, make_data, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Ridged, Shifted
 from maxmargin.monitor import Monitor
@@ -30,7 +30,7 @@ def sample(n=80, d=5, seed=0, density=0.6):
 def linear_problem(X, y, formulation=None, constant=0.0):
     gram = Factored(X)
     formulation = formulation or CSVC(C=1.5)
-    return formulation.qp(Shifted(gram, constant) if constant else gram, y, np.ones(len(y)))
+    return formulation.qp(Samples(Shifted(gram, constant) if constant else gram, y, np.ones(len(y))))
 
 
 def check_optimum(solution, qp, tol=1e-6):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from cases import GENERAL_SOLVERS, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
 from maxmargin import threads
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solution import Status
 from maxmargin.solvers import decomposition, solve
@@ -85,7 +85,8 @@ def test_threads_change_nothing(solver, formulation, large, request):
     data = make_data("plain", 300)
     betas = [
         solve(
-            formulation.qp(KernelGram(Kernel("rbf", 0.5), data.X, n_jobs=jobs), data.labels, data.weight), solver
+            formulation.qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X, n_jobs=jobs), data.labels, data.weight)),
+            solver,
         ).beta
         for jobs in (1, 2)
     ]
@@ -101,7 +102,7 @@ def test_threads_that_share_the_work_change_nothing(make, working_set, rows_on_d
     X = make(np.where(np.abs(data.X) > 1.2, data.X, 0.0))
     betas = [
         solve(
-            CSVC(C=0.1).qp(KernelGram(Kernel("rbf", 0.5), X, n_jobs=jobs), data.labels, data.weight),
+            CSVC(C=0.1).qp(Samples(KernelGram(Kernel("rbf", 0.5), X, n_jobs=jobs), data.labels, data.weight)),
             "decomposition",
             working_set=working_set,
             cache_size=10.0,
@@ -119,14 +120,14 @@ def test_order_of_the_points_does_not_matter(solver, variant):
     _, best = known(variant, "rbf", "weighted")
     order = np.random.default_rng(1).permutation(60)
     gram = KernelGram(Kernel("rbf", 0.5), data.X[order])
-    qp = variant.formulation.qp(gram, variant.targets(data)[order], data.weight[order])
+    qp = variant.formulation.qp(Samples(gram, variant.targets(data)[order], data.weight[order]))
     solution = solve(qp, solver, tol=1e-6)
     assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-6, abs=1e-6)
 
 
 def decide(variant, X, y, weight, at, solver):
     gram = KernelGram(Kernel("rbf", 0.5), X)
-    qp = variant.formulation.qp(gram, y, weight)
+    qp = variant.formulation.qp(Samples(gram, y, weight))
     decision = variant.formulation.decision(qp, solve(qp, solver, tol=1e-9))
     return naive_kernel("rbf", at, X, gamma=0.5) @ decision.coef + decision.intercept
 
@@ -152,6 +153,6 @@ def test_scale_of_the_kernel_against_the_cost(variant, scale):
     data = make_data("plain")
     K = plain_problem(Variant("c_svc", CSVC()), "rbf", data).H.dense()
     y = variant.targets(data)
-    one = solve(variant.formulation.qp(PrecomputedGram(K), y, data.weight), "smo", tol=1e-7)
-    other = solve(variant.formulation.qp(PrecomputedGram(scale * K), y, data.weight / scale), "smo", tol=1e-7)
+    one = solve(variant.formulation.qp(Samples(PrecomputedGram(K), y, data.weight)), "smo", tol=1e-7)
+    other = solve(variant.formulation.qp(Samples(PrecomputedGram(scale * K), y, data.weight / scale)), "smo", tol=1e-7)
     assert other.certificate.dual * scale == pytest.approx(one.certificate.dual, rel=1e-6)

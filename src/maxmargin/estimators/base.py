@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import threads as th
-from ..formulations import Decision, Formulation, SemiParametric
+from ..formulations import Decision, Formulation, Samples, SemiParametric
 from ..goal import Goal
 from ..gram import Gram
 from ..monitor import Monitor
@@ -116,7 +116,7 @@ class Machine(MachineParameters):
         def solve(number: int, gram: Gram, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
-            qp = problem.formulation.qp(gram if whole else gram.take(problem.rows), problem.y, problem.weight)
+            qp = problem.formulation.qp(Samples(gram if whole else gram.take(problem.rows), problem.y, problem.weight))
             known = starts is not None and number < len(starts) and len(starts[number]) == qp.n
             goal = self._goal(problem)
             asked, start = goal, starts[number] if known else None

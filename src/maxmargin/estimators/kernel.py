@@ -199,7 +199,7 @@ class KernelMachine(KernelParameters, Machine):
     def _weights_of(self, X, solved: Solved) -> np.ndarray:
         if solved.solution.w is not None:
             return solved.decision.scale * solved.solution.w
-        used = np.flatnonzero(solved.decision.coef)
+        used = solved.decision.points
         near = centred(X[solved.problem.rows[used]], self._centre)
         return Rows.of(near, 1).t_dot(solved.decision.coef[used]) if len(used) else np.zeros(X.shape[1])
 
@@ -245,7 +245,7 @@ class SingleMachine(KernelMachine):
         problem = Problem(formulation, present, y[present], weight[present])
         outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
         (solved,) = outcome.solved
-        used = np.flatnonzero(solved.decision.coef)
+        used = solved.decision.points
         self._keep_support(X, present[used])
         self._dual = solved.decision.coef[None, used]
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..formulations import CSVC, Formulation, NuSVC
+from ..formulations import CSVC, Formulation, NuSVC, Samples
 from ..formulations.nu_svc import NO_MARGIN
 from ..gram import Gram, PrecomputedGram
 from ..solution import History, Solution
@@ -35,7 +35,7 @@ def programs(
 ) -> SmallProblems | None:
     """The programs of problems with the samples starts[q] … starts[q + 1] each; None if they cannot be laid so."""
     if isinstance(formulation, CSVC):  # whose p, box and ridge belong to one sample each, whatever problem it is in
-        qp = formulation.qp(PrecomputedGram(NO_MATRIX, points), y, weight)
+        qp = formulation.qp(Samples(PrecomputedGram(NO_MATRIX, points), y, weight))
         columns = np.ones((len(qp.A), len(qp.A)))
         ridge = np.zeros(0) if qp.H.ridge is None else qp.H.ridge
         sums = np.zeros((len(starts) - 1, len(qp.A)))
@@ -44,7 +44,7 @@ def programs(
         return _nu_programs(formulation, points, y, weight, starts)
     return SmallProblems.of(
         [
-            formulation.qp(PrecomputedGram(NO_MATRIX, points[a:b]), y[a:b], weight[a:b])
+            formulation.qp(Samples(PrecomputedGram(NO_MATRIX, points[a:b]), y[a:b], weight[a:b]))
             for a, b in zip(starts[:-1], starts[1:], strict=True)
         ]
     )

@@ -1,6 +1,6 @@
 """Formulations: how each support vector machine becomes the one QP."""
 
-from .base import Decision, Formulation
+from .base import Decision, Formulation, Samples
 from .c_svc import CSVC
 from .nu_svc import NuSVC
 from .nu_svr import NuSVR
@@ -19,6 +19,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClass",
+    "Samples",
     "SemiParametric",
 ]
 

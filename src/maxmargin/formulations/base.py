@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..gram import Gram
 from ..problem import QP
 from ..solution import Solution
 
-__all__ = ["Decision", "Formulation", "equality_rows", "inside"]
+__all__ = ["Decision", "Formulation", "Samples", "equality_rows", "inside"]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a machine learns from: samples with targets and weights, and the points that its function expands on.
+
+    Where the points are the samples themselves, K is their Gram. A machine whose points are others (the columns of a
+    relation, a few chosen samples) takes a matrix of samples × points there.
+    """
+
+    K: Any
+    y: np.ndarray
+    weight: np.ndarray
 
 
 @dataclass(frozen=True)
 class Decision:
-    """f(x) = Σ coef_i k(x_i, x) + intercept + Σ parametric_j φ_j(x)."""
+    """f(x) = Σ coef_i k(x_i, x) + intercept + Σ parametric_j φ_j(x), where x_i are the points of a problem."""
 
-    coef: np.ndarray
+    coef: np.ndarray  # of all points, most of them 0
     intercept: float
     found: float = 0.0  # what a machine finds besides: the margin of a ν-SVC, the tube of a ν-SVR, a radius
     scale: float = 1.0  # what the solution was multiplied by
     parametric: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
+    @property
+    def points(self) -> np.ndarray:
+        """The numbers of the points that the function stands on."""
+        return np.flatnonzero(self.coef)
+
 
 class Formulation(Protocol):
     """A dataclass whose fields are the parameters of the machine."""
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
-        """The dual problem; ``weight`` multiplies C or enters ν, weight w being w copies."""
+    def qp(self, samples: Samples) -> QP:
+        """The dual problem; a sample's weight multiplies C or enters ν, weight w being w copies."""
         ...
 
     def decision(self, qp: QP, solution: Solution) -> Decision:

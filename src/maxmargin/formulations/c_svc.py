@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram
 from ..losses import Hinge, HuberHinge, Loss, SquaredHinge
 from ..problem import ERM, QP
 from ..solution import Solution
-from .base import Decision, equality_rows
+from .base import Decision, Samples, equality_rows
 
 __all__ = ["CSVC"]
 
@@ -41,18 +40,24 @@ class CSVC:
                 f"a known loss was asked for; found loss={self.loss!r}; choose 'hinge', 'squared_hinge' or 'huber'"
             )
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
-        return self.erm(gram, y, weight).qp()
+        return self.erm(samples).qp()
 
-    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
+    def erm(self, samples: Samples) -> ERM:
         """The primal problem."""
         losses: dict[str, Loss] = {
             "hinge": Hinge(),
             "squared_hinge": SquaredHinge(),
             "huber": HuberHinge(self.huber_delta),
         }
-        return ERM(gram, y, self.C * weight, losses[self.loss], equality_rows(len(y), self.fit_intercept))
+        return ERM(
+            samples.K,
+            samples.y,
+            self.C * samples.weight,
+            losses[self.loss],
+            equality_rows(len(samples.y), self.fit_intercept),
+        )
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias, which is the multiplier of Σβ = 0."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram, Signed
+from ..gram import Signed
 from ..problem import QP
 from ..solution import Solution
-from .base import Decision
+from .base import Decision, Samples
 
 __all__ = ["NuSVC"]
 
@@ -38,8 +38,9 @@ class NuSVC:
         positive, negative = float(weight[y > 0].sum()), float(weight[y <= 0].sum())
         return 2.0 * min(positive, negative) / (positive + negative)
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
+        gram, y, weight = samples.K, samples.y, samples.weight
         most = self.largest_nu(y, weight) if self.fit_intercept else 1.0
         total = (min(self.nu, most) if self.clip else self.nu) * float(weight.sum())
         if self.fit_intercept:

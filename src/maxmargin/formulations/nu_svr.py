@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram, Signed, Tiled
+from ..gram import Signed, Tiled
 from ..problem import QP
 from ..solution import Solution
-from .base import Decision
+from .base import Decision, Samples
 
 __all__ = ["NuSVR"]
 
@@ -31,14 +31,14 @@ class NuSVR:
     C: float = 1.0
     fit_intercept: bool = True
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
-        n = len(y)
-        C = self.C * weight
+        y, n = samples.y, len(samples.y)
+        C = self.C * samples.weight
         side = np.repeat([1.0, -1.0], n)
         total = self.nu * C.sum()
         zero = np.zeros(n)
-        H = Tiled(gram)
+        H = Tiled(samples.K)
         if self.fit_intercept:
             A, b = np.vstack([np.ones(2 * n), side]), [0.0, total]
             return QP(H, np.tile(-y, 2), np.r_[zero, -C], np.r_[C, zero], A, b)

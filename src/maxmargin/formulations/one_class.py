@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram
 from ..problem import QP
 from ..solution import Solution
-from .base import Decision, inside
+from .base import Decision, Samples, inside
 
 __all__ = ["OneClass"]
 
@@ -25,10 +24,10 @@ class OneClass:
 
     nu: float = 0.5
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
-        n = gram.n
-        return QP(gram, np.zeros(n), np.zeros(n), weight, np.ones((1, n)), [self.nu * weight.sum()])
+        n, weight = samples.K.n, samples.weight
+        return QP(samples.K, np.zeros(n), np.zeros(n), weight, np.ones((1, n)), [self.nu * weight.sum()])
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and −ρ."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from ..gram import Gram, Signed, Tiled
+from ..gram import Signed, Tiled
 from ..problem import QP
 from ..solution import Solution
-from .base import Decision, Formulation
+from .base import Decision, Formulation, Samples
 
 __all__ = ["SemiParametric"]
 
@@ -31,14 +31,14 @@ class SemiParametric:
     machine: Formulation
     phi: np.ndarray  # (k, n): φ_j(x_i)
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem: rows φ_j(x_i) with 0 on the right, below the formulation's own."""
-        qp = self.machine.qp(gram, y, weight)
+        qp = self.machine.qp(samples)
         if qp.primal is not None:
             return replace(qp.primal, phi=np.vstack([qp.A, self.phi])).qp()
         A = np.vstack([qp.A, _of_variables(qp.H, self.phi)])
         qp = replace(qp, A=A, b=np.concatenate([qp.b, np.zeros(len(self.phi))]))
-        self._check_feasible(qp, y, weight)
+        self._check_feasible(qp, samples)
         return qp
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
@@ -56,7 +56,7 @@ class SemiParametric:
         beta, eta = self.machine.point(qp, published)
         return beta, np.concatenate([eta, published.parametric / published.scale])
 
-    def _check_feasible(self, qp: QP, y: np.ndarray, weight: np.ndarray) -> None:
+    def _check_feasible(self, qp: QP, samples: Samples) -> None:
         """ν asks for coefficients; whether some are left that cancel against every φ_j is a linear program."""
         share = _largest_share(qp)
         if share >= 1.0 - FEASIBLE:
@@ -64,7 +64,7 @@ class SemiParametric:
         asked = getattr(self.machine, "nu", 1.0)
         used = asked
         if getattr(self.machine, "clip", False) and self.machine.fit_intercept:  # type: ignore[attr-defined]
-            used = min(asked, self.machine.largest_nu(y, weight))  # type: ignore[attr-defined]
+            used = min(asked, self.machine.largest_nu(samples.y, samples.weight))  # type: ignore[attr-defined]
         most = share * used
         alone = "leave out functions that need no kernel: positive ones for one class, those that separate two"
         do = f"choose nu in (0, {most:.6g}]" if most > FEASIBLE else alone

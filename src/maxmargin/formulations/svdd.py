@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram
 from ..problem import QP
 from ..solution import Solution
-from .base import Decision, inside
+from .base import Decision, Samples, inside
 
 __all__ = ["SVDD"]
 
@@ -27,9 +26,9 @@ class SVDD:
     nu: float = 0.5
     C: float | None = None  # takes the place of nu
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
-        n = gram.n
+        gram, weight, n = samples.K, samples.weight, samples.K.n
         C = (1.0 / (self.nu * weight.sum()) if self.C is None else self.C) * weight
         C = np.minimum(C, 1.0)  # the coefficients add up to 1, so that a larger C means the same
         if C.sum() < 1.0 - 1e-12:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gram import Gram
 from ..losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from ..problem import ERM, QP
 from ..solution import Solution
-from .base import Decision, equality_rows
+from .base import Decision, Samples, equality_rows
 
 __all__ = ["EpsilonSVR"]
 
@@ -35,15 +34,17 @@ class EpsilonSVR:
                 "'squared_epsilon_insensitive'"
             )
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, samples: Samples) -> QP:
         """The dual problem."""
-        return self.erm(gram, y, weight).qp()
+        return self.erm(samples).qp()
 
-    def erm(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> ERM:
+    def erm(self, samples: Samples) -> ERM:
         """The primal problem."""
         squared = self.loss == "squared_epsilon_insensitive"
         loss: Loss = SquaredEpsilonInsensitive(self.epsilon) if squared else EpsilonInsensitive(self.epsilon)
-        return ERM(gram, y, self.C * weight, loss, equality_rows(len(y), self.fit_intercept))
+        return ERM(
+            samples.K, samples.y, self.C * samples.weight, loss, equality_rows(len(samples.y), self.fit_intercept)
+        )
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored
 from maxmargin.monitor import Monitor
@@ -27,7 +27,7 @@ def problem(machine, n=3000, d=6, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     f = X @ rng.normal(size=d) + rng.normal(size=n) + 0.3
-    return machine.qp(Factored(X), np.sign(f) if isinstance(machine, CSVC) else f, rng.uniform(0.5, 2.0, n))
+    return machine.qp(Samples(Factored(X), np.sign(f) if isinstance(machine, CSVC) else f, rng.uniform(0.5, 2.0, n)))
 
 
 def watch(monkeypatch) -> list:
@@ -81,7 +81,7 @@ def test_separable_data_of_a_large_cost():
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, size=(2500, 20))
     y = np.sign(X @ rng.normal(size=20))
-    qp = CSVC(C=1e4).qp(Factored(X), y, np.ones(2500))
+    qp = CSVC(C=1e4).qp(Samples(Factored(X), y, np.ones(2500)))
     screened, whole = (InteriorPoint(screening=yes).solve(qp, Goal(gap=1e-8)) for yes in (True, False))
     assert screened.status is Status.CONVERGED and screened.certificate.relative_gap <= 1e-8
     assert screened.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-6)

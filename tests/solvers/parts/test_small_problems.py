@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cases import VARIANTS, Variant, make_data, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, Ridged, Shifted, Tiled
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
@@ -34,7 +34,7 @@ def some_problems(variant: Variant, kind="plain", count=12, seed=0, gamma=0.5, l
         halves = [rng.choice(np.flatnonzero(data.labels == side), (size + 1) // 2, replace=False) for side in (1, -1)]
         rows = np.sort(np.concatenate(halves))
         weight = np.ones(len(rows)) if variant.name == "nu_svc" else data.weight[rows]
-        qps.append(variant.formulation.qp(gram.take(rows), variant.targets(data)[rows], weight))
+        qps.append(variant.formulation.qp(Samples(gram.take(rows), variant.targets(data)[rows], weight)))
     return gram, qps
 
 
@@ -101,7 +101,7 @@ def test_nu_at_the_largest_feasible():
     for _ in range(10):
         rows = np.concatenate([np.flatnonzero(data.labels > 0)[: rng.integers(2, 9)], np.flatnonzero(data.labels < 0)])
         y, weight = data.labels[rows], data.weight[rows] * rng.uniform(0.5, 2.0, len(rows))
-        qps.append(NuSVC(nu=1.0, clip=True).qp(gram.take(rows), y, weight))
+        qps.append(NuSVC(nu=1.0, clip=True).qp(Samples(gram.take(rows), y, weight)))
     solutions = solve_small(gram, SmallProblems.of(qps), tol=1e-5)
     check_optimal(solutions, qps, 1e-5)
     for q, qp in enumerate(qps):
@@ -117,14 +117,20 @@ def test_single_points_and_twins(fit_intercept):
     parts = ([0], [0, 1], [0, 2], [0, 1, 2], [1])
     targets = ([1.0], [1.0, -1.0], [1.0, -1.0], [1.0, -1.0, -1.0], [-1.0])
     form = CSVC(C=3.7, fit_intercept=fit_intercept)
-    qps = [form.qp(gram.take(np.array(p)), np.array(y), np.ones(len(p))) for p, y in zip(parts, targets, strict=True)]
+    qps = [
+        form.qp(Samples(gram.take(np.array(p)), np.array(y), np.ones(len(p))))
+        for p, y in zip(parts, targets, strict=True)
+    ]
     check_optimal(solve_small(gram, SmallProblems.of(qps)), qps, 1e-3)
 
 
 def test_a_kernel_that_is_not_definite_still_ends():
     data = make_data("plain", 60)
     gram = PrecomputedGram(KernelGram(Kernel("sigmoid", 0.5, -1.0), data.X).block(np.arange(60)))
-    qps = [CSVC(C=11.0).qp(gram.take(np.arange(a, a + 30)), data.labels[a : a + 30], np.ones(30)) for a in (0, 15, 30)]
+    qps = [
+        CSVC(C=11.0).qp(Samples(gram.take(np.arange(a, a + 30)), data.labels[a : a + 30], np.ones(30)))
+        for a in (0, 15, 30)
+    ]
     solutions = solve_small(gram, SmallProblems.of(qps))
     assert set(solutions.statuses()) <= {Status.CONVERGED, Status.STALLED}
     for q, qp in enumerate(qps):
@@ -294,14 +300,14 @@ def test_other_problems_are_not_taken():
     K = np.eye(4)
     gram = PrecomputedGram(K)
     y, ones = np.array([1.0, 1.0, -1.0, -1.0]), np.ones(4)
-    plain = CSVC().qp(gram, y, ones)
+    plain = CSVC().qp(Samples(gram, y, ones))
     assert SmallProblems.of([plain]) is not None
     assert SmallProblems.of([]) is None
-    assert SmallProblems.of([plain, CSVC().qp(PrecomputedGram(K.copy()), y, ones)]) is None  # another matrix
-    assert SmallProblems.of([plain, CSVC(fit_intercept=False).qp(gram, y, ones)]) is None  # other constraints
-    assert SmallProblems.of([CSVC().qp(Shifted(gram), y, ones)]) is None
-    assert SmallProblems.of([CSVC().qp(KernelGram(Kernel("rbf", 1.0), K), y, ones)]) is None
-    assert SmallProblems.of([EpsilonSVR().qp(Tiled(Ridged(gram, ones)), np.zeros(8), np.ones(8))]) is None
+    assert SmallProblems.of([plain, CSVC().qp(Samples(PrecomputedGram(K.copy()), y, ones))]) is None  # another matrix
+    assert SmallProblems.of([plain, CSVC(fit_intercept=False).qp(Samples(gram, y, ones))]) is None  # other constraints
+    assert SmallProblems.of([CSVC().qp(Samples(Shifted(gram), y, ones))]) is None
+    assert SmallProblems.of([CSVC().qp(Samples(KernelGram(Kernel("rbf", 1.0), K), y, ones))]) is None
+    assert SmallProblems.of([EpsilonSVR().qp(Samples(Tiled(Ridged(gram, ones)), np.zeros(8), np.ones(8)))]) is None
     several = replace(plain, A=np.vstack([ones, np.arange(4.0)]), b=np.zeros(2))  # of a semi-parametric machine
     assert SmallProblems.of([several]) is None
 
@@ -351,7 +357,7 @@ def test_certificates_of_any_coefficients(variant):
 SCRIPT = """
 import json
 import numpy as np
-from maxmargin.formulations import CSVC, NuSVC
+from maxmargin.formulations import CSVC, NuSVC, Samples
 from maxmargin.gram import PrecomputedGram
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 
@@ -360,7 +366,8 @@ X = rng.normal(size=(20, 3))
 gram = PrecomputedGram(np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)))
 out = {}
 for form in (CSVC(C=2.3), CSVC(C=2.3, loss="huber", fit_intercept=False), NuSVC(nu=0.5)):
-    qps = [form.qp(gram.take(np.arange(a, a + 10)), np.tile([1.0, -1.0], 5), np.ones(10)) for a in (0, 5, 10)]
+    y = np.tile([1.0, -1.0], 5)
+    qps = [form.qp(Samples(gram.take(np.arange(a, a + 10)), y, np.ones(10))) for a in (0, 5, 10)]
     solutions = solve_small(gram, SmallProblems.of(qps))
     out[str(form)] = [solutions.beta.tolist(), solutions.proof.tolist(), solutions.code.tolist()]
 print(json.dumps(out))

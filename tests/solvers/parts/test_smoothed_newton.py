@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
@@ -24,7 +24,7 @@ def problem(machine, n=4000, d=5, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * rng.uniform(0.3, 3.0, d)
     f = X @ rng.normal(size=d) + rng.normal(size=n) + 0.3
-    return machine.qp(Factored(X), np.sign(f) if isinstance(machine, CSVC) else f, rng.uniform(0.5, 2.0, n))
+    return machine.qp(Samples(Factored(X), np.sign(f) if isinstance(machine, CSVC) else f, rng.uniform(0.5, 2.0, n)))
 
 
 def value(qp, x):
