@@ -8,13 +8,14 @@ A classification loss is a function of the margin m = y f, a regression loss of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
 
 __all__ = [
     "LOSSES",
+    "make_loss",
     "EpsilonInsensitive",
     "Hinge",
     "HuberHinge",
@@ -199,10 +200,20 @@ class SquaredEpsilonInsensitive(Loss):
         return self.epsilon * np.abs(u) + u * u / 4.0
 
 
-LOSSES = {
+LOSSES: dict[str, type[Loss]] = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
     "huber": HuberHinge,
     "epsilon_insensitive": EpsilonInsensitive,
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
 }
+
+
+def make_loss(name: str, classification: bool, **options: float) -> Loss:
+    """A loss of margins or of residuals by its name, with those of the options that it has."""
+    fitting = [known for known, loss in LOSSES.items() if loss.classification == classification]
+    if name not in fitting:
+        listed = ", ".join(repr(known) for known in fitting)
+        raise ValueError(f"a known loss was asked for; found loss={name!r}; choose {listed}")
+    own = {field.name for field in fields(LOSSES[name])}
+    return LOSSES[name](**{option: value for option, value in options.items() if option in own})

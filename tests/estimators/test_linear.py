@@ -399,7 +399,7 @@ def test_what_is_not_there_says_what_is():
         LinearSVC(penalty="l1", dual=False).fit(s.X, s.y)
     with pytest.raises(ValueError, match=r"found multi_class='crammer_singer'; choose 'ovr'"):
         LinearSVC(multi_class="crammer_singer").fit(s.X, s.y)
-    with pytest.raises(ValueError, match=r"found loss='logistic'; choose 'hinge', 'squared_hinge' or 'huber'"):
+    with pytest.raises(ValueError, match=r"found loss='logistic'; choose 'hinge', 'squared_hinge', 'huber'"):
         LinearSVC(loss="logistic").fit(s.X, s.y)
 
 

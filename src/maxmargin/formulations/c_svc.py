@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..losses import Hinge, HuberHinge, Loss, SquaredHinge
+from ..losses import Loss, make_loss
 from ..problem import ERM, QP
 from ..solution import Solution
 from .base import Decision, Samples, equality_rows
@@ -35,10 +35,10 @@ class CSVC:
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
-        if self.loss not in ("hinge", "squared_hinge", "huber"):
-            raise ValueError(
-                f"a known loss was asked for; found loss={self.loss!r}; choose 'hinge', 'squared_hinge' or 'huber'"
-            )
+        self._loss()  # which says so if there is no such loss
+
+    def _loss(self) -> Loss:
+        return make_loss(self.loss, classification=True, delta=self.huber_delta)
 
     def qp(self, samples: Samples) -> QP:
         """The dual problem."""
@@ -46,18 +46,8 @@ class CSVC:
 
     def erm(self, samples: Samples) -> ERM:
         """The primal problem."""
-        losses: dict[str, Loss] = {
-            "hinge": Hinge(),
-            "squared_hinge": SquaredHinge(),
-            "huber": HuberHinge(self.huber_delta),
-        }
-        return ERM(
-            samples.K,
-            samples.y,
-            self.C * samples.weight,
-            losses[self.loss],
-            equality_rows(len(samples.y), self.fit_intercept),
-        )
+        bias = equality_rows(len(samples.y), self.fit_intercept)
+        return ERM(samples.K, samples.y, self.C * samples.weight, self._loss(), bias)
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias, which is the multiplier of Σβ = 0."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
+from ..losses import Loss, make_loss
 from ..problem import ERM, QP
 from ..solution import Solution
 from .base import Decision, Samples, equality_rows
@@ -28,11 +28,10 @@ class EpsilonSVR:
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
-        if self.loss not in ("epsilon_insensitive", "squared_epsilon_insensitive"):
-            raise ValueError(
-                f"a known loss was asked for; found loss={self.loss!r}; choose 'epsilon_insensitive' or "
-                "'squared_epsilon_insensitive'"
-            )
+        self._loss()  # which says so if there is no such loss
+
+    def _loss(self) -> Loss:
+        return make_loss(self.loss, classification=False, epsilon=self.epsilon)
 
     def qp(self, samples: Samples) -> QP:
         """The dual problem."""
@@ -40,11 +39,8 @@ class EpsilonSVR:
 
     def erm(self, samples: Samples) -> ERM:
         """The primal problem."""
-        squared = self.loss == "squared_epsilon_insensitive"
-        loss: Loss = SquaredEpsilonInsensitive(self.epsilon) if squared else EpsilonInsensitive(self.epsilon)
-        return ERM(
-            samples.K, samples.y, self.C * samples.weight, loss, equality_rows(len(samples.y), self.fit_intercept)
-        )
+        bias = equality_rows(len(samples.y), self.fit_intercept)
+        return ERM(samples.K, samples.y, self.C * samples.weight, self._loss(), bias)
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and the bias."""
