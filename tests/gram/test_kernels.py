@@ -350,7 +350,7 @@ def test_far_apart_points_have_kernel_values_of_nearly_zero():
 
 
 def test_unknown_kernel_is_refused():
-    with pytest.raises(ValueError, match="kernel='rfb' was asked for.*rbf"):
+    with pytest.raises(ValueError, match="was asked for; found kernel='rfb'; .*rbf"):
         Kernel("rfb")
 
 

@@ -228,7 +228,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             blocks = [X[a : a + step] for a in range(0, X.shape[0], step)]
             return np.concatenate([shaped(self._by_weights(block), len(self.classes_), shape) for block in blocks])
         # A user's function need not be prepared for several threads.
-        threads = 1 if callable(self.kernel) else th.count(self.n_jobs)
+        threads = 1 if self._function is not None else th.count(self.n_jobs)
         more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
         with th.blas_limit(1):
             return decide_pairs(
@@ -244,8 +244,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         if self.kernel == "precomputed":
             return lambda rows, columns: np.asarray(X[rows][:, self.support_[columns]], np.float64)
         vectors = self.support_vectors_
-        if callable(self.kernel):
-            return lambda rows, columns: checked_block(self.kernel, X[rows], vectors[columns])
+        if self._function is not None:
+            return lambda rows, columns: checked_block(self._function, X[rows], vectors[columns])
         kernel = self._kernel_
         right = make_points(vectors, kernel).astype(np.float64)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import threads as th
 from ..formulations import Decision
 from ..goal import Goal
-from ..gram import CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
+from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
 from ..gram.base import checked_block
 from ..gram.distance import weigh
 from ..gram.points import check_width, make_points
@@ -83,8 +85,8 @@ class KernelMachine(KernelParameters, Machine):
         if self.kernel == "precomputed":
             check_symmetric(X)
             return PrecomputedGram(X)
-        if callable(self.kernel):
-            return CallableGram(self.kernel, X)
+        if self._function is not None:
+            return CallableGram(self._function, X)
         if self._kernel_.name == "linear" and self._sees_features(largest):
             return Factored(centred(Rows.of(X, n_jobs), self._centre))
         gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
@@ -151,12 +153,12 @@ class KernelMachine(KernelParameters, Machine):
         if self.kernel == "precomputed":
             return np.asarray(X[:, support], np.float64) @ coef
         vectors = self.support_vectors_[rows]
-        if callable(self.kernel):
+        if self._function is not None:
             out = np.empty((X.shape[0], coef.shape[1]))
             step = max(1, PREDICT_BYTES // (8 * max(1, len(support))))
             for a in range(0, X.shape[0], step):
                 block = X[a : a + step]
-                out[a : a + step] = checked_block(self.kernel, block, vectors) @ coef if len(support) else 0.0
+                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if len(support) else 0.0
             return out
         left = make_points(vectors, self._kernel_)
         right = make_points(X, self._kernel_, like=left)
@@ -221,10 +223,12 @@ class KernelMachine(KernelParameters, Machine):
         self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1] if weighs else 0)
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
-        if named:
+        self._kernel_: Kernel | None = None
+        self._function: Callable | None = None if named or self.kernel == "precomputed" else self.kernel
+        if named and callable(function := KERNELS[self.kernel]):
+            self._function = partial(function, gamma=self._gamma, coef0=float(self.coef0), degree=float(self.degree))
+        elif named:
             self._kernel_ = Kernel(self.kernel, self._gamma, float(self.coef0), float(self.degree))
-        else:
-            self._kernel_ = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -131,8 +131,8 @@ class SVDD(_KernelOutlierDetector):
                 "SVDD(kernel='precomputed') was asked to score new samples; found K(test, train) but not k(x, x) "
                 "of the new ones; use a kernel by name or a callable"
             )
-        if callable(self.kernel):
+        if self._function is not None:
             return np.array(
-                [float(np.asarray(self.kernel(X[i : i + 1], X[i : i + 1]))[0, 0]) for i in range(X.shape[0])]
+                [float(np.asarray(self._function(X[i : i + 1], X[i : i + 1]))[0, 0]) for i in range(X.shape[0])]
             )
         return self._kernel_.diag(make_points(X, self._kernel_).norms)

@@ -15,6 +15,7 @@ and turn it into kernel values while the tile is still in the first cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,13 @@ from .._jit import ROW_WIDTH, fast_exp, inline, jit, row_dot, row_product
 __all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
 
 LINEAR, POLY, RBF, SIGMOID, LAPLACIAN = range(5)
-KERNELS = {"linear": LINEAR, "poly": POLY, "rbf": RBF, "sigmoid": SIGMOID, "laplacian": LAPLACIAN}
+KERNELS: dict[str, int | Callable] = {  # a number is compiled; a function takes (X, Z, gamma, coef0, degree)
+    "linear": LINEAR,
+    "poly": POLY,
+    "rbf": RBF,
+    "sigmoid": SIGMOID,
+    "laplacian": LAPLACIAN,
+}
 
 Q = ROW_WIDTH  # pairs a tile row
 DIRECT_FEATURES = 1024  # up to here a block holds all features: at most 256 KiB of float32
@@ -41,14 +48,18 @@ class Kernel:
     degree: float = 3
 
     def __post_init__(self) -> None:
-        if self.name not in KERNELS:
+        compiled = sorted(name for name, entry in KERNELS.items() if isinstance(entry, int))
+        if self.name not in compiled:
             raise ValueError(
-                f"kernel={self.name!r} was asked for; found {sorted(KERNELS)}; name one of them or pass a callable"
+                f"a compiled kernel was asked for; found kernel={self.name!r}; choose one of {compiled}, or use "
+                "CallableGram with a function"
             )
 
     @property
     def code(self) -> int:
-        return KERNELS[self.name]
+        code = KERNELS[self.name]
+        assert isinstance(code, int)
+        return code
 
     def diag(self, squared_norms: np.ndarray) -> np.ndarray:
         """k(x, x) for points with these squared norms."""
