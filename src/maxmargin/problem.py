@@ -50,9 +50,9 @@ class QP:
     p: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    A: np.ndarray | None = None
-    b: Any = None  # k numbers
-    eps: np.ndarray | None = None
+    A: np.ndarray = None  # type: ignore[assignment]  # None: no row; an array as soon as the problem is made
+    b: Any = None  # k numbers; None: zeros
+    eps: np.ndarray = None  # type: ignore[assignment]  # None: n zeros
     primal: ERM | None = None  # the problem that this one is the dual of, where it was derived from one
     _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # the product computed last
 
