@@ -18,6 +18,13 @@ bounds how far β is from the optimum, where d is the part of H's diagonal that 
 
 Where H = ZZᵀ + diag(d) and a model has weights w of its own, s = Zw + dβ + p + Aᵀη and the gap grows by ½‖w − Zᵀβ‖²:
 the primal is that of w, the dual that of β.
+
+The primal value is gap + dual, in which all that belongs to the dual cancels:
+
+    primal = ½ βᵀ(H − diag(d))β + Σ_i max_{z ∈ box_i} [ −r_i z − ½ d_i z² − ε_i |z| ] + ηᵀb      (½‖w‖² for weights w)
+
+Far from the end, where the gap is larger than that, it is computed like this: the dual may be so low there that the sum
+would be rounding.
 """
 
 from __future__ import annotations
@@ -176,11 +183,16 @@ class QP:
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
         """How far the objective can be from its optimum (see above)."""
-        rows = sum(self._row_gaps(beta[at], s[at], at) for at in _spans(self.n))
-        return float(rows - eta @ (self.A @ beta - self.b))
+        return self._bounds(beta, eta, s)[0]
 
-    def _row_gaps(self, beta: np.ndarray, s: np.ndarray, at: slice) -> float:
-        """The sum over some variables."""
+    def _bounds(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> tuple[float, float]:
+        """The gap, and the primal value without ½ βᵀKβ."""
+        rows = [self._row_bounds(beta[at], s[at], at) for at in _spans(self.n)]
+        gap, risk = (float(sum(column)) for column in zip(*rows, strict=True)) if rows else (0.0, 0.0)
+        return gap - float(eta @ (self.A @ beta - self.b)), risk + float(eta @ self.b)
+
+    def _row_bounds(self, beta: np.ndarray, s: np.ndarray, at: slice) -> tuple[float, float]:
+        """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
         lower, upper, eps, ridge = self.lower[at], self.upper[at], self.eps[at], self.ridge
         r = s if ridge is None else s - ridge[at] * beta
         # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
@@ -190,11 +202,13 @@ class QP:
             shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
             z = np.where(d > 0, np.clip(shrunk / np.where(d > 0, d, 1.0), lower, upper), z)
         if np.isinf(z).any():
-            return float("inf")  # an infinite box without curvature bounds nothing
+            return float("inf"), float("inf")  # an infinite box without curvature bounds nothing
         terms = r * (beta - z) + eps * (np.abs(beta) - np.abs(z))
+        values = -r * z - eps * np.abs(z)
         if ridge is not None:
             terms += 0.5 * d * (beta * beta - z * z)
-        return float(np.maximum(terms, 0.0).sum())  # each is a maximum over z = β too
+            values -= 0.5 * d * (z * z)
+        return float(np.maximum(terms, 0.0).sum()), float(values.sum())  # each gap is a maximum over z = β too
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
         """The proof of quality for β and η; with a w of its own the primal value and the gap are those of w.
@@ -204,17 +218,21 @@ class QP:
         H_beta, own = self.times(beta), self.weights(beta)
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
-        gap = self.gap(beta, eta, slope)
+        ridge = 0.0 if self.ridge is None else self.ridge * beta
         if w is not None and not np.array_equal(w, own):
-            ridge = 0.0 if self.ridge is None else self.ridge * beta
-            gap = self.gap(beta, eta, self.gradient(beta, eta, self.H.along(w) + ridge))
+            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w) + ridge))
             gap += 0.5 * float((w - own) @ (w - own))
+            penalty = 0.5 * float(w @ w)
+        else:
+            gap, risk = self._bounds(beta, eta, slope)
+            penalty = 0.5 * float(beta @ (H_beta - ridge))
         if -GAP_ROUNDING * max(abs(dual), self.idle) < gap < 0.0:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
         hidden, tilt = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
         violation = self.violation(beta, slope) + 2.0 * tilt
-        return Certificate(dual + gap, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
+        primal = penalty + risk if gap > abs(penalty + risk) else dual + gap
+        return Certificate(primal, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
 
     @property
     def idle(self) -> float:

@@ -465,6 +465,8 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
                 f"primal {e.primal:.9g}, dual {e.dual:.9g}; a referee's {other.primal:.9g} and {other.dual:.9g}",
             )
         near = all(x.gap <= CLOSE * max(abs(x.primal), abs(x.dual)) + x.gap_rounding for x in (e, other))
+        if no_margin(fitted, part, e):
+            continue  # the signs of a function that is smaller than tol can see say nothing
         if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
             ours, best = (_score(problem, p.y, p.values, p.cost) for p in (part, theirs))
             if ours < best - POINTS:

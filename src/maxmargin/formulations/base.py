@@ -62,12 +62,18 @@ class Formulation(Protocol):
         ...
 
 
-BOUNDARY = 1e-10  # relative
+HAIR = 64 * float(np.finfo(float).eps)  # of Σ |k(x_i, x) β_i|: what sums of up to a thousand terms lose, and kernels
 
 
-def inside(offset: float) -> float:
-    """An offset moved by a hair, so that points on the boundary are inside whatever the rounding."""
-    return offset + BOUNDARY * abs(offset)
+def inside(qp: QP, beta: np.ndarray, offset: float) -> float:
+    """An offset moved by a hair, so that points on the boundary are inside whatever the rounding of f.
+
+    A hair is a matter of the sums that are rounded and not of the offset, of which it may be a large share or none: a
+    larger one would be a violation of its own. The points on the boundary are those whose coefficients are free.
+    """
+    norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
+    free = (beta > qp.lower) & (beta < qp.upper)
+    return offset + HAIR * float(norm[free if free.any() else beta != 0.0].max(initial=0.0)) * float(beta @ norm)
 
 
 def equality_rows(n: int, fit_intercept: bool) -> np.ndarray:

@@ -61,6 +61,8 @@ class NuSVC:
             scale = _scale(rho)
             return Decision(scale * solution.beta * qp.H.sign, 0.0, found=max(0.0, rho), scale=scale)
         bias, minus_rho = self._unbounded_side(qp, solution)
+        if not -minus_rho > NO_MARGIN:
+            bias = self._tilted(qp, solution.beta, bias)
         scale = _scale(-minus_rho)
         return Decision(scale * solution.beta, scale * bias, found=max(0.0, -minus_rho), scale=scale)
 
@@ -81,7 +83,8 @@ class NuSVC:
         With the largest feasible ν the lighter class has all its coefficients at their bounds. Its margin can then
         lie anywhere beyond its points at the same objective. Where it weighs next to nothing against the other, we
         use that freedom, and fewer and fewer of its samples stay on its own side. Where no function separates them, all
-        decisions are zero but for rounding, any bias towards the heavier class is optimal, and we take 1.
+        decisions are zero but for rounding, any bias towards the heavier class is optimal, with a margin as large, and
+        we take 1.
         """
         beta, y = solution.beta, qp.A[1]
         bias, minus_rho = (float(x) for x in solution.multipliers[:2])
@@ -94,15 +97,32 @@ class NuSVC:
         if ratio >= 1.0:
             return bias, minus_rho
         f = qp.times(beta)
-        norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
-        if np.abs(f).max() <= ROUNDING * norm.max() * float(np.abs(beta) @ norm):
-            return -side, 0.0
+        if np.abs(f).max() <= _rounding(qp, beta):
+            return -side, -1.0
         depth = np.sort(side * f[y == side])
         moved = -side * depth[min(len(depth) - 1, int(np.ceil((1.0 - ratio) * len(depth))))]
         if side * moved >= side * bias:
             return bias, minus_rho
         level = bias - side * minus_rho  # of the other class: stays
         return moved, side * (moved - level)
+
+
+    @staticmethod
+    def _tilted(qp: QP, beta: np.ndarray, bias: float) -> float:
+        """The bias of a machine without a margin, where no function is left either: towards the heavier class.
+
+        The signs of rounding would be another model for every order of the samples. The tilt is itself a rounding.
+        """
+        least = _rounding(qp, beta)
+        if np.abs(qp.times(beta)).max() > least or abs(bias) > least:
+            return bias
+        return 2.0 * least if qp.upper.sum() >= -qp.lower.sum() else -2.0 * least
+
+
+def _rounding(qp: QP, beta: np.ndarray) -> float:
+    """A function Σ β_i k(x_i, ·) that is no larger at the samples is none."""
+    norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
+    return ROUNDING * float(norm.max()) * float(np.abs(beta) @ norm)
 
 
 def _scale(rho: float) -> float:

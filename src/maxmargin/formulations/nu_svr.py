@@ -64,17 +64,19 @@ class NuSVR:
         """
         n = len(published.coef)
         most = qp.upper[:n]
-        u, v = np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)
+        sign = np.ones(2 * n) if self.fit_intercept else qp.H.sign
+        # Settled now, while coefficients are what they are: beside what is added next to u and v they may be dust.
+        pair = qp.settled(np.r_[np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)] * sign) * sign
+        u, v = pair[:n], pair[n:]
         total = float(qp.b[int(self.fit_intercept)])
         lack = 0.5 * (total - float(u.sum() - v.sum()))
-        sign = np.ones(2 * n) if self.fit_intercept else qp.H.sign
         if lack > SUM_ROUNDING * total:
             beta = np.r_[u, v] * sign
             off = np.abs((qp.times(beta) + qp.p)[:n] + published.intercept)
             order = np.argsort(off, kind="stable")
             room = np.maximum(most - np.maximum(u, -v), 0.0)[order]
             more = np.clip(lack - (np.cumsum(room) - room), 0.0, room)
-            u[order] += more
-            v[order] -= more
+            u[order] = np.minimum(u[order] + more, most[order])
+            v[order] = np.maximum(v[order] - more, -most[order])
         eta = np.r_[np.full(int(self.fit_intercept), published.intercept), published.found]
-        return qp.settled(np.r_[u, v] * sign), eta
+        return np.r_[u, v] * sign, eta

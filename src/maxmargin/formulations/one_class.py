@@ -31,7 +31,7 @@ class OneClass:
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β and −ρ."""
-        return Decision(solution.beta, inside(float(solution.multipliers[0])))
+        return Decision(solution.beta, inside(qp, solution.beta, float(solution.multipliers[0])))
 
     def unit(self, weight: np.ndarray) -> float:
         """f grows with the weights: where they are small, so are violations that count."""

@@ -44,7 +44,7 @@ class SVDD:
         # The dual value is ½ Σ β_i K_ii − ½ βᵀKβ, and pᵀβ = −½ Σ β_i K_ii.
         norm_of_centre = -2.0 * (solution.certificate.dual + float(qp.p @ beta))
         radius = float(np.sqrt(max(0.0, 2.0 * eta + norm_of_centre)))
-        return Decision(2.0 * beta, inside(2.0 * eta), found=radius, scale=2.0)
+        return Decision(2.0 * beta, 2.0 * inside(qp, beta, eta), found=radius, scale=2.0)
 
     def unit(self, weight: np.ndarray) -> float:
         """Violations are in units of f."""

@@ -13,7 +13,7 @@ from ..problem import ERM, QP
 from ..solution import Solution
 from .asvm import ASVM
 from .auto import Auto, knows_features, low_rank_or_not
-from .base import Solver, judged
+from .base import Solver, judged, run
 from .chunking import Chunking
 from .decomposition import SMO, Decomposition
 from .interior_point import InteriorPoint
@@ -88,6 +88,6 @@ def solve(
     goal = Goal(violation=tol, gap=gap, max_iter=max_iter)
     qp = qp.qp() if isinstance(qp, ERM) else qp
     with th.blas_limit(1), monitor or Monitor() as watch:
-        found = judged(qp, goal, make_solver(solver, **options).solve(qp, goal, start, watch))
+        found = run(make_solver(solver, **options), qp, goal, start, watch)
     name = solver if isinstance(solver, str) else type(solver).__name__
     return found if found.solver else replace(found, solver=name)

@@ -30,7 +30,7 @@ from ..gram import Factored, Gram, low_rank
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, judged, linear_form
+from .base import GOAL, linear_form, run
 from .interior_point import screens
 from .parts.fixed_sums import pairs_keep
 
@@ -110,7 +110,7 @@ class Auto:
     def _run(self, solver, name: str, qp: QP, goal: Goal, start, monitor: Monitor) -> Solution:
         pace = solver.pace(qp) if self.looks and hasattr(solver, "pace") else 1
         asked = replace(goal, max_iter=pace * goal.max_iter) if goal.max_iter > 0 else goal
-        found = judged(qp, asked, solver.solve(qp, asked, start, monitor))
+        found = run(solver, qp, asked, start, monitor)
         return replace(found, n_iter=-(-found.n_iter // pace), solver=found.solver or name)
 
 

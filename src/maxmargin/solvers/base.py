@@ -18,7 +18,7 @@ from ..solution import Certificate, Solution, Status
 from .parts.constraints import Equality
 from .parts.fixed_sums import Groups, pairs_keep
 
-__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "spent"]
+__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "run", "spent"]
 
 GOAL = Goal(violation=1e-3)  # LIBSVM's default
 
@@ -101,6 +101,45 @@ def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.nda
     yield groups.multipliers(qp, beta, H_beta)
     if groups.count:
         yield groups.balanced(qp, beta, H_beta)
+
+
+def run(solver: Solver, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor) -> Solution:
+    """What a solver finds, judged, and no worse than where it started from, whenever it was stopped."""
+    found = judged(qp, goal, solver.solve(qp, goal, start, monitor))
+    # To look at a start costs a product, which nobody needs who has got what was asked for.
+    for origin in [None] if start is None or found.status.converged else [start, None]:
+        better = _on_the_way(qp, goal, found, origin)
+        if better is not None and (goal.met(better.certificate) or not found.status.converged):
+            w = qp.weights(better.beta) if better.w is None else better.w
+            found = judged(qp, goal, replace(found, beta=better.beta, multipliers=better.eta, w=w))
+            monitor.end(found.n_iter, found.certificate, found.kernel_evals)
+    return found
+
+
+def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) -> Answer | None:
+    """A point on the line from a start (None: no coefficients) to a solution that has a lower dual value than the start.
+
+    Interior points, and coefficients that a primal method asks for, may be worse than none until late, but mostly by
+    their size only. The objective along the line is a parabola, and kinks of ε|β| lie below the line between its ends.
+    """
+    beta, H_beta = found.beta, qp.times(found.beta)
+    first = H_first = np.zeros(qp.n)
+    if origin is not None:
+        first = Equality.of(qp).feasible(np.asarray(origin, np.float64), qp.lower, qp.upper, qp.eps)
+        H_first = as_gram(qp.H).matvec(first)
+    elif qp.b.any() or (qp.lower > 0.0).any() or (qp.upper < 0.0).any():
+        return None
+    if qp.objective(beta, H_beta) <= qp.objective(first, H_first):
+        return None
+    way = beta - first
+    slope = float(way @ (H_first + qp.p) + qp.eps @ (np.abs(beta) - np.abs(first)))
+    curvature = float(way @ (H_beta - H_first))
+    length = max(-slope / curvature, 0.0) if curvature > 0.0 else 0.0
+    choices = [answer(qp, goal, first + share * way) for share in ([length, 0.0] if length > 0.0 else [0.0])]
+    if found.w is not None and not goal.exact:  # the model is w, of which coefficients are only the bound
+        best = choices[0].beta
+        choices.append(Answer(best, found.multipliers, qp.certificate(best, found.multipliers, found.w), found.w))
+    return min(choices, key=lambda choice: choice.certificate.gap)
 
 
 def judged(qp: QP, goal: Goal, solution: Solution) -> Solution:

@@ -65,6 +65,7 @@ TINY = 1e-300  # a rate at which no step ends at a bound
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
+WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
 STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
@@ -166,7 +167,8 @@ class _Run:
         k = len(qp.A)
         if factor is not None and name == "auto":
             n, d = factor.rows.n, factor.rows.d
-            if d <= min(n, NORMAL_UP_TO):
+            # Where weights are asked for and not coefficients, they are the more exact the less they are sums.
+            if d <= min(n, NORMAL_UP_TO) or (d <= WEIGHTS_UP_TO and not self.goal.exact):
                 name = "normal"
             elif n <= DENSE_UP_TO:
                 name = "dense"

@@ -178,11 +178,7 @@ class _Run:
         """β with its proof; its w is its own where coefficients will be used, else the one that steps have found."""
         beta, eta = qp.settled(self.feasible()), self.x[self.parametric].copy()
         if goal.exact:
-            found = answer(qp, goal, beta, [eta])
-            if found.certificate.relative_gap < 1.0:
-                return found
-            nothing = answer(qp, goal, np.zeros(qp.n))  # far from the end coefficients may be worse than none
-            return found if found.certificate.gap < nothing.certificate.gap else nothing
+            return answer(qp, goal, beta, [eta])
         w = self.weights
         kernel = self.f - self.extra[:, : len(eta)] @ eta
         if np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):

@@ -82,24 +82,35 @@ def _objective(qp, beta, v) -> float:
 
 def _newton_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray:
     """δ of the system above; where H has no curvature, as far along the descent as any box is wide."""
-    try:
-        factor = cho_factor(H, lower=True, check_finite=False)
-        diagonal = np.abs(factor[0].diagonal())
-        sound = diagonal.min() > SINGULAR * diagonal.max()
-    except LinAlgError:
-        sound = False
-    if not sound:
+    factor = _sound_factor(H)
+    if factor is None:
         return _singular_step(H, target, E)
     Z = cho_solve(factor, E, check_finite=False)
+    # Pivots of H may just pass where what is left for the constraints does not: nearly all of H⁻¹E is then rounding.
+    schur = _sound_factor(E.T @ Z)
+    if schur is None:
+        return _singular_step(H, target, E)
 
     def solve(residual: np.ndarray) -> np.ndarray:
         x = cho_solve(factor, residual, check_finite=False)
         if E.shape[1]:
-            x = x - Z @ np.linalg.solve(E.T @ Z, E.T @ x)
+            x = x - Z @ cho_solve(schur, E.T @ x, check_finite=False)
         return x - E @ (E.T @ x)
 
     delta = solve(target)
     return delta + solve(target - H @ delta)
+
+
+def _sound_factor(M: np.ndarray):
+    """The Cholesky factor of a matrix, or None where it has none that is worth using."""
+    if not len(M):
+        return M, True
+    try:
+        factor = cho_factor(M, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    diagonal = np.abs(factor[0].diagonal())
+    return factor if diagonal.min() > SINGULAR * diagonal.max() else None
 
 
 def _singular_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray:
