@@ -26,13 +26,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..goal import Goal
-from ..gram import Factored, Gram, low_rank
+from ..gram import Factored, Gram, as_gram, low_rank
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, linear_form, run
 from .interior_point import screens
 from .parts.fixed_sums import pairs_keep
+from .parts.reach import out_of_reach, pair_patience
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 
@@ -41,8 +42,7 @@ FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the 
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 TINY = 100  # variables: up to here that takes no longer than anything else
-MANY_STEPS = 10_000  # pair steps a variable where all else has failed
-PAIR_STEPS = 100  # a variable before factorising, at least: most problems are solved by fewer
+LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
 FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
 HOPE = 0.3  # relative gap after the first few sweeps that leaves some, if there is another solver
@@ -93,10 +93,12 @@ class Auto:
                 steps += found.n_iter
                 if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
                     best = found
-                spent = best.certificate.relative_gap <= EXACT  # no other has anything left to gain
+                # Where rounding is all that is left, no other has anything to gain.
+                spent = best.certificate.relative_gap <= EXACT
+                spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
                 if best.status.converged or found.status in FINAL or spent:
-                    status = best.status if best.status.converged or spent else found.status
-                    return replace(best, status=status, n_iter=steps)
+                    reason = found.status if found.status in FINAL else Status.STALLED
+                    return replace(best, status=goal.verdict(best.certificate, reason), n_iter=steps)
             if problem.exact() is problem or self.solver != "auto":
                 return replace(best, n_iter=steps)
             problem = problem.exact()
@@ -127,7 +129,7 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
         return [
             Try("decomposition", pair_trial(qp)),
             Try("interior-point", cold=True),
-            Try("decomposition", {"patience": MANY_STEPS}),
+            Try("decomposition", pair_trial(qp, LAST)),
         ]
     form = linear_form(qp.H)
     interior = Try("interior-point", cold=not screens(qp))
@@ -142,10 +144,9 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     return [Try("sor")]
 
 
-def pair_trial(qp: QP) -> dict:
-    """How long pair steps may take where the interior method has the matrix: twenty factorisations of n³/3 products
-    take about as long as n²/4 steps over all n variables, and four times that is worth the wait."""
-    return {"patience": max(PAIR_STEPS, qp.n)}
+def pair_trial(qp: QP, times: float = 1.0) -> dict:
+    """How long pair steps may take where there is the interior method: as long as that does, or a multiple of it."""
+    return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n))}
 
 
 def trial(qp: QP) -> dict:

@@ -46,6 +46,7 @@ from .parts.duplicates import MERGE_FROM, merge_duplicates
 from .parts.fixed_sums import BIG, Groups, feasible, midway, offsets
 from .parts.newton_finish import newton_finish
 from .parts.pair_steps import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
+from .parts.reach import ROUNDINGS, slope_rounding
 
 __all__ = ["SMO", "Decomposition"]
 
@@ -379,7 +380,8 @@ class _Run:
                 return Status.MAX_ITERATIONS if 0 < self.goal.max_iter <= self.steps else Status.EXHAUSTED, None
             if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
-            if progress.stalled(objective, violation):
+            rounding = slope_rounding(part.diag, part.p, part.beta)
+            if violation <= ROUNDINGS * rounding or progress.stalled(objective, violation):
                 return Status.STALLED, None
             if self.options.shrinking and len(part.index) > SHRINK_FROM:
                 stuck = part.stuck(m, M)

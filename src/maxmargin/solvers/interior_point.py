@@ -50,6 +50,7 @@ from .parts.barrier_rows import BarrierRows, Parts
 from .parts.constraints import Equality
 from .parts.newton_systems import Dense, LeastSquares, Normal, Points, Quasi, System
 from .parts.purify import polish, wants_off
+from .parts.reach import out_of_reach, slope_rounding
 from .parts.screening import screen
 
 __all__ = ["InteriorPoint", "screens"]
@@ -78,7 +79,7 @@ TRIES = 6  # purified points that fell short of the tolerance before we stop
 FINER = 0.1  # next gap, of the one before, where that does not prove what is asked
 SCREENINGS = 3  # such gaps before all rows are taken
 PURE_ROUNDS = 8
-UNIT, COARSE = 2.0**-53, 1e-3  # share of the slopes at β = 0 from which on rounding of Hβ decides for itself
+COARSE = 1e-3  # share of the slopes at β = 0 from which on rounding of Hβ decides for itself
 PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once more
 
 
@@ -200,6 +201,8 @@ class _Run:
         others = [(False, True), (True, False)] if self.can_center else []
         for centred, wide in others:
             if status is not Status.STALLED or self.iteration >= self.most:
+                break
+            if out_of_reach(self.qp, self.goal, found.beta, found.certificate):
                 break
             other, status = self._follow(None, centred, wide)
             found = self._better(found, other)
@@ -407,8 +410,7 @@ class _Run:
 
     def _coarse(self, beta: np.ndarray) -> bool:
         """Whether rounding of Zᵀβ alone makes slopes wrong by more than the margins that they decide on."""
-        size = np.sqrt(np.maximum(self.gram.diag(), 0.0))
-        error = UNIT * float(np.abs(beta) @ size) * float(size.max(initial=0.0))
+        error = slope_rounding(self.gram.diag(), self.qp.p, beta)
         return error > COARSE * float(np.mean(np.abs(self.qp.p) + self.qp.eps))
 
     def _purified(self) -> Answer:

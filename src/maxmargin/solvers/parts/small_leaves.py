@@ -33,7 +33,7 @@ FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
 STALL_ROUNDS = 20  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
 
-CONVERGED, UNFINISHED, MAX_ITERATIONS, STALLED, UNBOUNDED, INFEASIBLE = range(6)
+CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
 
 
 @jit
@@ -575,7 +575,7 @@ def solve_slice(
                 code[k] = CONVERGED
                 break
             if steps[k] >= most[k]:
-                code[k] = MAX_ITERATIONS
+                code[k] = SPENT
                 break
             if spent > room and (room == 0 or not idle):
                 break

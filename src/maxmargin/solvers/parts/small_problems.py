@@ -32,10 +32,11 @@ from ...monitor import Monitor
 from ...problem import QP
 from ...solution import Certificate, Status
 from .fixed_sums import Groups
+from .reach import pair_patience
 from .small_leaves import (
     CONVERGED,
     INFEASIBLE,
-    MAX_ITERATIONS,
+    SPENT,
     STALLED,
     UNBOUNDED,
     UNFINISHED,
@@ -47,7 +48,6 @@ __all__ = ["BATCH_POINTS", "Batch", "SmallProblems", "SmallSolutions", "certify_
 
 SMALL_UP_TO = 600  # variables: up to here decomposition, too, takes the matrix whole and all variables at once
 BATCH_POINTS = 2048  # that problems share whose matrix is formed as a whole: 32 MB
-LEAST_STEPS, STEPS_EACH = 10_000_000, 100  # the step limit, and that of a variable, where none is given: LIBSVM's
 WORK_A_LOOK = 20_000_000  # multiply-adds of a thread between two looks at the clock: some 10 ms
 SLICES = 8  # pieces of that work between two looks at the clock, whatever the number of threads
 WORK_A_PROBLEM = 10_000  # to begin with one, in multiply-adds
@@ -56,7 +56,6 @@ THREADS_FROM = 2_000_000  # multiply-adds, a millisecond: below, a second thread
 
 STATUS = {
     CONVERGED: Status.CONVERGED,
-    MAX_ITERATIONS: Status.MAX_ITERATIONS,
     STALLED: Status.STALLED,
     UNBOUNDED: Status.UNBOUNDED,
 }
@@ -157,6 +156,7 @@ class SmallSolutions:
     proof: np.ndarray  # (problems, 5): the numbers of a Certificate
     n_iter: np.ndarray  # steps of each problem
     code: np.ndarray  # of STATUS, or UNFINISHED
+    spent: Status = Status.EXHAUSTED  # what it means that some have made as many steps as they may
     stop: Status | None = None  # why some are unfinished
 
     def of(self, problem: int) -> np.ndarray:
@@ -172,11 +172,16 @@ class SmallSolutions:
         return [Certificate(*numbers) for numbers in zip(*self.proof.T.tolist(), strict=True)]
 
     def status(self, problem: int) -> Status:
-        return STATUS.get(int(self.code[problem]), self.stop)
+        return self._names[int(self.code[problem])]
 
     def statuses(self) -> list[Status]:
         """Why each problem was left."""
-        return [STATUS.get(code, self.stop) for code in self.code.tolist()]
+        names = self._names
+        return [names[code] for code in self.code.tolist()]
+
+    @property
+    def _names(self) -> dict:
+        return STATUS | {SPENT: self.spent, UNFINISHED: self.stop}
 
 
 @dataclass(frozen=True)
@@ -204,12 +209,14 @@ def solve_small(
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
+    Without a limit of steps each problem may take as many as cost what another solver would (reach.py).
+
     ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
     start, with the certificate of that.
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
-    run = _Run(problems, tol, max_iter, threads, monitor, start)
+    run = _Run(gram, problems, tol, max_iter, threads, monitor, start)
     for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
         run.solve(gram, batch)
     return run.solutions()
@@ -226,10 +233,11 @@ def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.nd
 class _Run:
     """One call of the solver: what its batches share."""
 
-    def __init__(self, problems: SmallProblems, tol, max_iter, threads, monitor, start) -> None:
+    def __init__(self, gram: Gram, problems: SmallProblems, tol, max_iter, threads, monitor, start) -> None:
         count, n = len(problems), len(problems.points)
         self.problems, self.tol, self.threads, self.monitor = problems, tol, threads, monitor
-        most = max_iter if max_iter > 0 else np.maximum(LEAST_STEPS, STEPS_EACH * problems.sizes)
+        most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
+        self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
         self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
         self.beta = np.zeros(n) if start is None else np.array(start, np.float64)
         self.product = np.zeros(n)
@@ -297,7 +305,7 @@ class _Run:
             multipliers = np.linalg.lstsq(columns.T, self.levels.T, rcond=None)[0].T if columns.size else self.levels
         return SmallSolutions(
             problems.starts, self.beta, self.product, self.levels, multipliers, self.proof,
-            np.maximum(1, self.steps), self.code, self.stop,
+            np.maximum(1, self.steps), self.code, self.spent, self.stop,
         )  # fmt: skip
 
 
