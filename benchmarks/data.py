@@ -4,7 +4,7 @@
     X, y = load("a9a:csr")      the same in compressed rows
     X, y = load("a9a/8")        an eighth of it: the first n // 8 rows of one fixed shuffled order
 
-    X, y = load("separable-5000")   made, not read: PDCO §4; also "noise-5000" and "covtype+-1000000"
+    X, y = load("separable-5000")   made, not read: PDCO §4; also "noise-5000", "waves-5000" and "covtype+-1000000"
 
 Halves are nested: the rows of "a9a/8" are among those of "a9a/4", and "a9a/1" is all of them, shuffled.
 Both suffixes go with every name.
@@ -148,6 +148,21 @@ def noise(n: int, d: int = 300):
     return X, np.where(rng.random(n) < 0.5, 1, -1)
 
 
+def waves(n: int, d: int = 8):
+    """Uniform points and a smooth target with noise, to a tenth of its deviation."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + np.cos(4 * X[:, 3])
+    return X, y + 0.1 * y.std() * rng.normal(size=n)
+
+
+def adult(n: int):
+    """n rows of a9a in one fixed shuffled order, as PDCO's Table 1 has 11221 of them; a6a, of 11220, is hard to find."""
+    X, y = DATASETS["a9a"]()
+    chosen = np.random.default_rng(SHUFFLE_SEED).permutation(len(y))[:n]
+    return X[chosen], y[chosen]
+
+
 def normalised(dataset: Callable):
     """Compressed rows, each of length 1."""
     X, y = dataset()
@@ -211,4 +226,6 @@ DATASETS: dict[str, Callable] = {f"a{k}a": partial(svmlight, f"a{k}a.bz2", 123) 
 }
 
 # Made to size: the name is followed by the number of rows.
-MADE: dict[str, Callable] = {"separable": separable, "noise": noise, "covtype+": covtype_more}
+MADE: dict[str, Callable] = {
+    "separable": separable, "noise": noise, "waves": waves, "covtype+": covtype_more, "adult": adult,
+}  # fmt: skip
