@@ -157,7 +157,7 @@ def waves(n: int, d: int = 8):
 
 
 def adult(n: int):
-    """n rows of a9a in one fixed shuffled order, as PDCO's Table 1 has 11221 of them; a6a, of 11220, is hard to find."""
+    """n rows of a9a in one fixed shuffled order, as PDCO's Table 1 has 11221 of them; a6a, with 11220, is rare."""
     X, y = DATASETS["a9a"]()
     chosen = np.random.default_rng(SHUFFLE_SEED).permutation(len(y))[:n]
     return X[chosen], y[chosen]
