@@ -138,8 +138,8 @@ def options() -> Iterator[dict]:
 def as_written(qp: QP, corrected: bool = False) -> dict:
     """Algorithm 1 as the paper writes it, one accuracy after the other until the certificate says that it will do.
 
-    MPD estimates an entry of the dual Hessian as −fᵀγ − γᵀr, r = Hγ + f, so that the error of γ enters as a square. With
-    ``corrected`` this does the same and takes MPD's steps, up to rounding; without, the estimate is the paper's −fᵀγ.
+    MPD's estimate of an entry of the dual Hessian is −fᵀγ − γᵀr, r = Hγ + f, so that the error of γ enters as a square.
+    With ``corrected`` this does the same and takes MPD's steps, up to rounding; without, it is the paper's −fᵀγ.
     """
     equality = Equality.of(qp, orthogonal=False)
     goal = Goal(violation=TOL, max_iter=MOST_STEPS)
