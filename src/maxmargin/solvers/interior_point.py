@@ -99,7 +99,8 @@ class InteriorPoint:
 
     def __post_init__(self) -> None:
         if self.system not in SYSTEMS:
-            raise ValueError(f"system={self.system!r} was asked for; found {', '.join(SYSTEMS)}; choose one")
+            known = ", ".join(f'"{name}"' for name in SYSTEMS)
+            raise ValueError(f"system={self.system!r} was asked for; found {known}; choose one")
 
     def solve(
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
