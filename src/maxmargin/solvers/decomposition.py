@@ -76,8 +76,8 @@ class Decomposition:
 
     # q: how many variables are solved together when a step asks for a row that is not at hand; 2 is SMO; None: an
     # eighth of the variables, 64 at least and 512 at most. As long as the rows that steps ask for are at hand, they
-    # choose among all variables, whatever q: up to 600 variables and with a precomputed kernel that is always so (and all
-    # that q does there is that with 2 steps move pairs, where above 2500 variables they would move small sets).
+    # choose among all variables, whatever q: up to 600 variables and with a precomputed kernel that is always so. All
+    # that q does there is that with 2 steps move pairs, where above 2500 variables they would move small sets.
     working_set: int | None = None
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     shrinking: bool = True  # leave out variables that are stuck at a bound
