@@ -4,7 +4,7 @@
     X, y = load("a9a:csr")      the same in compressed rows
     X, y = load("a9a/8")        an eighth of it: the first n // 8 rows of one fixed shuffled order
 
-    X, y = load("separable-5000")   made, not read: PDCO §4; also "noise-5000" and "covtype+-1000000"
+    X, y = load("separable-5000")   made, not read: PDCO §4; also "noise-5000", "waves-5000" and "covtype+-1000000"
 
 Halves are nested: the rows of "a9a/8" are among those of "a9a/4", and "a9a/1" is all of them, shuffled.
 Both suffixes go with every name.
@@ -148,6 +148,38 @@ def noise(n: int, d: int = 300):
     return X, np.where(rng.random(n) < 0.5, 1, -1)
 
 
+def categories(n: int, kinds: int = 3):
+    """Compressed rows of three ones, each in one of n / 4 columns of its own kind: categories with many values."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(n // 4, size=(n, kinds)) + np.arange(kinds) * (n // 4)
+    X = sparse.csr_matrix((np.ones(n * kinds), columns.ravel(), np.arange(0, n * kinds + 1, kinds)))
+    return X, np.where(X @ rng.normal(size=X.shape[1]) + rng.normal(size=n) > 0, 1, -1)
+
+
+def chain(n: int):
+    """Compressed rows of two ones in neighbouring columns, n / 2 of them: XᵀX has three diagonals."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(n // 2 - 1, size=(n, 1)) + np.arange(2)
+    X = sparse.csr_matrix((np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)))
+    score = 0.1 * (X @ np.cumsum(rng.normal(size=X.shape[1]))) + rng.normal(size=n)
+    return X, np.where(score > np.median(score), 1, -1)
+
+
+def waves(n: int, d: int = 8):
+    """Uniform points and a smooth target with noise, to a tenth of its deviation."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + np.cos(4 * X[:, 3])
+    return X, y + 0.1 * y.std() * rng.normal(size=n)
+
+
+def adult(n: int):
+    """n rows of a9a in one fixed shuffled order, as PDCO's Table 1 has 11221 of them; a6a, with 11220, is rare."""
+    X, y = DATASETS["a9a"]()
+    chosen = np.random.default_rng(SHUFFLE_SEED).permutation(len(y))[:n]
+    return X[chosen], y[chosen]
+
+
 def normalised(dataset: Callable):
     """Compressed rows, each of length 1."""
     X, y = dataset()
@@ -208,7 +240,11 @@ DATASETS: dict[str, Callable] = {f"a{k}a": partial(svmlight, f"a{k}a.bz2", 123) 
     "abalone_scale": partial(svmlight, "abalone_scale.bz2", 8),
     "housing_scale": partial(svmlight, "housing_scale", 13),
     "news20": news20,
+    "reuters": partial(svmlight, "reuters.bz2", 8315, dense=False),
 }
 
 # Made to size: the name is followed by the number of rows.
-MADE: dict[str, Callable] = {"separable": separable, "noise": noise, "covtype+": covtype_more}
+MADE: dict[str, Callable] = {
+    "separable": separable, "noise": noise, "waves": waves, "categories": categories, "chain": chain,
+    "covtype+": covtype_more, "adult": adult,
+}  # fmt: skip

@@ -10,7 +10,7 @@ feature of 10 or 100 in place of 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
@@ -104,6 +104,7 @@ class Ours(LinearPeer):
     """LinearSVC and LinearSVR; tol is the relative gap. Both layouts are tried where many values are zero."""
 
     solver: str = "auto"
+    options: dict = field(default_factory=dict)  # of the solver
 
     def settings(self, problem: LinearProblem, X) -> list[list[dict]]:
         return [ladder(1e-2, 1e-9, layout=layout) for layout in layouts(X)]
@@ -112,7 +113,8 @@ class Ours(LinearPeer):
         import maxmargin
 
         X, y = data
-        common = dict(C=problem.C, loss=problem.loss, tol=setting["tol"], solver=self.solver, max_iter=-1)
+        solver = maxmargin.SOLVERS[self.solver](**self.options) if self.options else self.solver
+        common = dict(C=problem.C, loss=problem.loss, tol=setting["tol"], solver=solver, max_iter=-1)
         common |= {"intercept_scaling": 1} if problem.bias == "penalised" else {}
         if problem.regression:
             return ours(maxmargin.LinearSVR(epsilon=problem.epsilon, **common).fit(X, y))
@@ -303,6 +305,7 @@ class Piqp(QuadraticProgram):
 LINEAR_PEERS: dict[str, LinearPeer] = {
     names.OURS: Ours("maxmargin"),
     **{name: Ours("maxmargin", solver) for name, solver in names.NAMED.items()},
+    names.IPM_WHOLE: Ours("maxmargin", "interior-point", {"screening": False}),
     names.OURS_SVC: KernelMachine("maxmargin", "maxmargin", "auto"),
     names.OURS_SMO: KernelMachine("maxmargin", "maxmargin", "smo"),
     names.LIBLINEAR: Liblinear("scikit-learn"),

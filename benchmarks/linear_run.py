@@ -34,7 +34,7 @@ PROVED = 1e-8  # relative gap above which a referee has proved nothing
 # Suites other than `linear` compare at fixed settings: the tolerances that PDCO's authors and SMO's users take.
 SMO = {"tol": 1e-3}
 FIXED = {
-    "pdco": {names.IPM: {"tol": 1e-6}, names.OURS_SMO: SMO, names.SKLEARN: SMO}
+    "pdco": {names.IPM: {"tol": 1e-6}, names.IPM_WHOLE: {"tol": 1e-6}, names.OURS_SMO: SMO, names.SKLEARN: SMO}
     | {names.LIBLINEAR: {"tol": 1e-3, "dual": True, "scaling": 1.0}},
     "rows": {names.OURS: {"tol": 1e-6, "layout": "dense"}}
     | {names.LIBLINEAR: {"tol": 1e-3, "dual": True, "scaling": 1.0, "layout": "dense"}},

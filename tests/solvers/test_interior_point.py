@@ -13,8 +13,9 @@ from maxmargin.gram import Factored, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import InteriorPoint
+from maxmargin.solvers.interior_point import system_for
 
-SYSTEMS = ["normal", "dense", "quasi", "lsmr"]
+SYSTEMS = ["normal", "dense", "quasi", "lsmr-rows", "lsmr"]
 MACHINES = {
     "hinge": CSVC(C=0.7),
     "no bias": CSVC(C=0.7, fit_intercept=False),
@@ -56,6 +57,28 @@ def test_every_form_of_the_equations(name, system, n):
     assert solution.certificate.relative_gap <= 1e-8 or solution.certificate.gap < 1e-12
     assert solution.certificate.infeasibility < 1e-10
     assert -solution.certificate.dual == pytest.approx(best.objective, rel=1e-6, abs=1e-7)
+
+
+def ones_in(columns, d):
+    """Compressed rows with ones in these columns."""
+    n, count = columns.shape
+    return sp.csr_array((np.ones(n * count), columns.ravel(), np.arange(0, n * count + 1, count)), (n, d))
+
+
+def test_the_cheapest_equations():
+    """A sparse factor is chosen for what it will hold, not for the sparsity of XᵀX, which fills in."""
+    rng = np.random.default_rng(0)
+    n, d = 8000, 6300
+    neighbours = ones_in(rng.integers(d - 1, size=(n, 1)) + np.arange(2), d)
+    categories = ones_in(rng.integers(d // 3, size=(n, 3)) + np.arange(3) * (d // 3), d)
+    assert (categories.T @ categories).nnz < 20 * d
+    for X, name in (
+        (neighbours, "quasi"),
+        (categories, "lsmr-rows"),
+        (categories[:500], "dense"),
+        (categories[:, :300], "normal"),
+    ):
+        assert system_for(Factored(X).factor().rows) == name
 
 
 @pytest.mark.parametrize("separable, C", [(True, 100.0), (False, 0.1)], ids=["separable", "noise"])

@@ -3,6 +3,7 @@
     min ½ βᵀHβ + pᵀβ + Σ ε_i |β_i|   s.t.  box,  one fixed sum a group of variables
 
     repeat
+        steps on pairs of all variables as long as their rows are at hand; at the first row that is missing
         W  <- the q variables that promise most: steepest feasible direction (Joachims 1999)
         solve the problem on W with the rest fixed, by pair steps (SMO, second-order choice: Fan et al. 2005)
         v  <- v − H[:, W] Δβ_W                          one pass over q cached rows
@@ -74,10 +75,11 @@ STALL_DECREASE = 1e-13  # of the objective: less is no progress
 class Decomposition:
     """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
 
-    working_set: int | None = (
-        None  # q; 2 is SMO; None: an eighth of the variables, 64 at least and 512 at most. As long
-    )
-    # as all rows that steps ask for are at hand, steps choose among all variables, whatever q
+    # q: how many variables are solved together when a step asks for a row that is not at hand; 2 is SMO; None: an
+    # eighth of the variables, 64 at least and 512 at most. As long as the rows that steps ask for are at hand, they
+    # choose among all variables, whatever q: up to 600 variables and with a precomputed kernel that is always so. All
+    # that q does there is that with 2 steps move pairs, where above 2500 variables they would move small sets.
+    working_set: int | None = None
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that grows

@@ -36,7 +36,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import LinearOperator
 
 from ..goal import Goal
 from ..gram import as_gram
@@ -48,12 +51,12 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, linear_form, spent
 from .parts.barrier_rows import BarrierRows, Parts
 from .parts.constraints import Equality
-from .parts.newton_systems import Dense, LeastSquares, Normal, Points, Quasi, System
+from .parts.newton_systems import Dense, LeastSquares, Normal, Points, Quasi, RowSquares, System
 from .parts.purify import polish, wants_off
 from .parts.reach import out_of_reach, slope_rounding
 from .parts.screening import screen
 
-__all__ = ["InteriorPoint", "screens"]
+__all__ = ["InteriorPoint", "screens", "system_for"]
 
 MOST_ITERATIONS = 200
 BACK_OFF = 0.995  # of the way to the boundary
@@ -67,6 +70,7 @@ SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer 
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 NORMAL_UP_TO = 6000  # features
 WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
+FILL = 20  # entries a feature in a sparse factor: more, and reading the rows a few thousand times is cheaper
 STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
@@ -81,13 +85,14 @@ SCREENINGS = 3  # such gaps before all rows are taken
 PURE_ROUNDS = 8
 COARSE = 1e-3  # share of the slopes at β = 0 from which on rounding of Hβ decides for itself
 PURE_UP_TO = 2000  # variables inside their boxes whose equations we solve once more
+SYSTEMS = ("auto", "normal", "dense", "quasi", "lsmr-rows", "lsmr")
 
 
 @dataclass
 class InteriorPoint:
     """Predictor–corrector with one factorisation an iteration."""
 
-    system: str = "auto"  # "normal", "dense", "quasi", "lsmr": which equations are solved (systems.py)
+    system: str = "auto"  # "normal", "dense", "quasi", "lsmr-rows", "lsmr": which equations are solved (newton_systems)
     correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
 
@@ -95,10 +100,9 @@ class InteriorPoint:
     features: ClassVar[bool] = True  # works on features where a kernel has them
 
     def __post_init__(self) -> None:
-        if self.system not in ("auto", "normal", "dense", "quasi", "lsmr"):
-            raise ValueError(
-                f'system={self.system!r} was asked for; found "auto", "normal", "dense", "quasi" and "lsmr"; choose one'
-            )
+        if self.system not in SYSTEMS:
+            known = ", ".join(f'"{name}"' for name in SYSTEMS)
+            raise ValueError(f"system={self.system!r} was asked for; found {known}; choose one")
 
     def solve(
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
@@ -167,16 +171,9 @@ class _Run:
         factor = self.gram.factor() if name != "dense" else None
         k = len(qp.A)
         if factor is not None and name == "auto":
-            n, d = factor.rows.n, factor.rows.d
             # Where weights are asked for and not coefficients, they are the more exact the less they are sums.
-            if d <= min(n, NORMAL_UP_TO) or (d <= WEIGHTS_UP_TO and not self.goal.exact):
-                name = "normal"
-            elif n <= DENSE_UP_TO:
-                name = "dense"
-            elif factor.rows.sparse and _eliminates_well(factor.rows):
-                name = "quasi"
-            else:
-                name = "lsmr"
+            few = factor.rows.d <= WEIGHTS_UP_TO and not self.goal.exact
+            name = "normal" if few else system_for(factor.rows)
         self.system: System
         if factor is None or name == "dense":
             self.rows = Rows([Points(qp.n)], 1)
@@ -186,7 +183,12 @@ class _Run:
             return
         self.rows = factor.rows
         self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
-        if name == "quasi":
+        if name == "lsmr-rows":
+            squares = self.gram.diag() - self.ridge
+            self.system = RowSquares(self.rows, self.ridge, qp.A, squares)
+            self.rows, self.ridge = Rows([Points(qp.n)], 1), np.zeros(qp.n)
+            self.H = LinearOperator((qp.n, qp.n), matvec=self.gram.matvec, dtype=np.float64)
+        elif name == "quasi":
             self.system = Quasi(self.rows, qp.A)
         elif name == "lsmr":
             self.system = LeastSquares(self.rows, qp.A)
@@ -511,8 +513,25 @@ def _forced(qp: QP) -> np.ndarray:
     return fixed
 
 
+def system_for(rows: Rows) -> str:
+    """The cheapest equations for these rows (measured: docs/pdco.md)."""
+    if rows.d <= min(rows.n, NORMAL_UP_TO):
+        return "normal"
+    if rows.n <= DENSE_UP_TO:
+        return "dense"
+    return "quasi" if rows.sparse and _eliminates_well(rows) else "lsmr-rows"
+
+
 def _eliminates_well(rows: Rows) -> bool:
-    """Whether XᵀX is nearly as sparse as X."""
+    """Whether a factor of XᵀX is nearly as sparse as X: its envelope, in an order that narrows it, bounds the fill."""
     X = rows.matrix()
-    pattern = (abs(X).T @ abs(X)).nnz
-    return pattern <= 20 * rows.d
+    pattern = sp.csr_array(abs(X).T @ abs(X))
+    if pattern.nnz > FILL * rows.d:
+        return False
+    order = reverse_cuthill_mckee(pattern, symmetric_mode=True)
+    place = np.empty(rows.d, np.int64)
+    place[order] = np.arange(rows.d)
+    i, j = pattern.nonzero()
+    first = np.arange(rows.d)
+    np.minimum.at(first, place[i], place[j])
+    return int((np.arange(rows.d) - first).sum()) <= FILL * rows.d

@@ -34,7 +34,7 @@ corner of ε: half as many steps or fewer (SOR, MPD §4.2).
 
 **What is worth it** (Table 1 with 0 … 5 functions, 30 problems a kernel: docs/mpd.md). As published, the method solves
 27 problems with a Gaussian kernel and none with a linear one, whose H is singular; with the bound it solves all.
-Waiting for the estimate to converge before a dual step, the paper's open question, takes 1.1 to 2.3 times the work and
+Waiting for the estimate to converge before a dual step, the paper's open question, takes 1.1 to 2.2 times the work and
 saves hardly any dual steps. With the bound and eager steps the estimate halves the dual steps, which are few, and takes
 three times the work: the default does without it.
 
