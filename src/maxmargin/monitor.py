@@ -2,6 +2,10 @@
 
 A solver calls :meth:`Monitor.step` every few milliseconds and stops as soon as that returns a status. What is recorded
 means the same for all solvers: the best bounds so far of the optimum of the whole problem.
+
+What takes long between two steps (a matrix, a factorisation, a product with many rows) is done in pieces, and calls
+:meth:`Monitor.look` before each of them, which raises :class:`Stopped` when it is time. A solver that has such pieces
+catches it and ends with what it had before.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ from typing import Any
 from ._jit import compiling_seconds
 from .solution import Certificate, History, Status
 
-__all__ = ["Monitor", "keep_interrupted"]
+__all__ = ["Monitor", "Stopped", "keep_interrupted"]
 
 PRINT_EVERY_SECONDS = 0.25
 PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
+SURELY = 0.5  # of the seconds that something is expected to take: others may have been at work while that was measured
 
 
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
@@ -47,6 +52,14 @@ def keep_interrupted():
 def clock() -> float:
     """Seconds that do not pass while leaves are compiled: a first use may take as long as it ever will."""
     return time.perf_counter() - compiling_seconds()
+
+
+class Stopped(Exception):  # noqa: N818 (no error: a solver's way from the middle of a step to its end)
+    """It is time to stop, and why."""
+
+    def __init__(self, reason: Status) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
 
 
 class Monitor:
@@ -140,6 +153,18 @@ class Monitor:
             elif clock() > self.deadline:
                 self.stopped = Status.TIME_LIMIT
         return self.stopped
+
+    def look(self) -> None:
+        """Raise Stopped if there is a reason to stop at once."""
+        reason = self.stop_now()
+        if reason is not None:
+            raise Stopped(reason)
+
+    def foresee(self, seconds: float) -> None:
+        """Raise Stopped if there is a reason to stop, or if what takes so many seconds would end after the limit."""
+        self.look()
+        if clock() + SURELY * seconds > self.deadline:
+            raise Stopped(Status.TIME_LIMIT)
 
     def wants_primal(self) -> bool:
         """Whether it is time for another primal value."""

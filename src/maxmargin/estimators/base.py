@@ -106,7 +106,7 @@ class Machine(MachineParameters):
         """The decision function of a problem, and its weights if it has any, as the attributes say."""
         raise NotImplementedError
 
-    def _solve_all(self, make_gram: Callable[[int | None], Gram], problems: list[Problem]) -> Outcome:
+    def _solve_all(self, make_gram: Callable[[int | None, Monitor], Gram], problems: list[Problem]) -> Outcome:
         """Solve the problems of a fit, side by side where there are several."""
         started = time.perf_counter()
         workers = min(th.count(self.n_jobs), len(problems))
@@ -133,7 +133,7 @@ class Machine(MachineParameters):
 
         # Threads are ours: BLAS threads take longer to meet than most of the products here take.
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
-            gram = make_gram(1 if workers > 1 else self.n_jobs)
+            gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
             if workers == 1:
                 return Outcome(
                     [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)], monitor, started

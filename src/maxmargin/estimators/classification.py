@@ -107,7 +107,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         """A solver for each pair of classes."""
         problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
         largest = int(np.diff(pairs.starts).max())
-        outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, largest), problems)
+        outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, largest, monitor), problems)
         solved = outcome.solved
         self._keep_pairs(X, pairs, present, np.concatenate([s.decision.coef for s in solved]))
         self._keep_weights(X, outcome)
@@ -134,7 +134,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         mean = np.add.reduceat(weight, pairs.starts[:-1]) / problems.sizes
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
-            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()))
+            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
             first = np.concatenate(starts) if known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)

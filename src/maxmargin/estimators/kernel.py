@@ -18,6 +18,7 @@ from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, Pr
 from ..gram.base import checked_block
 from ..gram.distance import weigh
 from ..gram.points import check_width, make_points
+from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
 from ..rows.centre import centred, far_centre, variance
@@ -80,7 +81,7 @@ class KernelMachine(KernelParameters, Machine):
         spread = variance(X, weight)
         return 1.0 / (d * spread) if spread > 0 else 1.0
 
-    def _make_gram(self, X, n_jobs: int | None, largest: int) -> Gram:
+    def _make_gram(self, X, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
             check_symmetric(X)
@@ -92,7 +93,7 @@ class KernelMachine(KernelParameters, Machine):
         gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
         definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
         if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
-            return low_rank_or_not(gram, getattr(self, "parametric", None) is not None)
+            return low_rank_or_not(gram, getattr(self, "parametric", None) is not None, monitor.stop_now)
         return gram
 
     def _sees_features(self, largest: int) -> bool:
@@ -247,7 +248,7 @@ class SingleMachine(KernelMachine):
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
         problem = Problem(formulation, present, y[present], weight[present])
-        outcome = self._solve_all(lambda n_jobs: self._make_gram(X, n_jobs, len(present)), [problem])
+        outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, len(present), monitor), [problem])
         (solved,) = outcome.solved
         used = solved.decision.points
         self._keep_support(X, present[used])

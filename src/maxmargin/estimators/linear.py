@@ -209,7 +209,7 @@ class LinearMachine(Machine):
         return X, Rows.of(X, self.n_jobs)
 
     def _solve_rows(self, rows: Rows, problems: list[Problem]) -> Outcome:
-        outcome = self._solve_all(lambda n_jobs: self._gram(Rows(rows.blocks, n_jobs)), problems)
+        outcome = self._solve_all(lambda n_jobs, monitor: self._gram(Rows(rows.blocks, n_jobs)), problems)
         solved = outcome.solved
         W = np.vstack([s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved])
         self.coef_ = np.ascontiguousarray(W[:, : rows.d])

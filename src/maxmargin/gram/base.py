@@ -7,6 +7,7 @@ shrinking, doubling and chunking make a problem smaller.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from .. import host
 from .. import threads as th
 from ..rows import Rows, Sparse
 from .distance import cross, weigh
@@ -25,6 +27,7 @@ __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "a
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
 BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
+PIECE_EVALS = 1 << 23  # kernel values between two looks at the clock: 10 to 100 ms
 
 
 class Cost:
@@ -82,18 +85,40 @@ class Gram(ABC):
         index = np.flatnonzero(v)
         return self.combine(index, v[index])
 
-    def dense(self) -> np.ndarray:
-        """The whole matrix in float64."""
-        size = self.n * self.n * 8
+    def combine_watched(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
+    ) -> np.ndarray:
+        """As ``combine``, in pieces; ``look`` is called before each of them, and may raise."""
+        look()
+        step = max(64, PIECE_EVALS // max(1, len(index)))
+        if len(at) <= step or self.factor() is not None:  # features are looked at once for all points
+            return self.combine(index, coef, at, exact)
+        out = np.empty(len(at))
+        for a in range(0, len(at), step):
+            look()
+            out[a : a + step] = self.combine(index, coef, at[a : a + step], exact)
+        return out
+
+    def dense(self, look: Callable[[float], object] = lambda seconds: None, matrices: int = 1) -> np.ndarray:
+        """The whole matrix in float64, if there is room for so many of its size.
+
+        ``look`` is called before each block of rows with the seconds that the rest will take, and may raise: up to then
+        only the blocks before have taken memory.
+        """
+        size = matrices * self.n * self.n * 8
         try:
             out = np.empty((self.n, self.n))
         except MemoryError:
+            out = None
+        if out is None or size > host.free_memory():
             raise MemoryError(
                 f"a dense {self.n} × {self.n} matrix was asked for; found that {size / 2**30:.1f} GiB are not free; "
                 "use a solver that reads rows (decomposition), or fewer points"
-            ) from None
-        step = max(1, BLOCK_BYTES // (8 * self.n))
+            )
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.n)))
+        begun = time.perf_counter()
         for a in range(0, self.n, step):
+            look((self.n - a) * (time.perf_counter() - begun) / a if a else 0.0)
             out[a : a + step] = self.rows(np.arange(a, min(self.n, a + step)))
         return out
 

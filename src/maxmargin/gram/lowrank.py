@@ -26,6 +26,8 @@ certificate of a problem with a ``LowRank`` states (problem.py). Rounding of L i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpstrf
@@ -74,8 +76,17 @@ class LowRank(Factored):
         return self.inner
 
 
-def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int = 0) -> LowRank | None:
-    """L Lᵀ with a trace within ``tol`` of K's, relatively; None if that takes more than ``most`` columns."""
+def low_rank(
+    gram: Gram,
+    tol: float = 1e-10,
+    most: int | None = None,
+    seed: int = 0,
+    stop: Callable[[], object] = lambda: None,
+) -> LowRank | None:
+    """L Lᵀ with a trace within ``tol`` of K's, relatively; None if that takes more than ``most`` columns.
+
+    None as well as soon as ``stop()`` says so: it is asked before each block of columns.
+    """
     n = gram.n
     most = n if most is None else min(n, most)
     diagonal = gram.diag()
@@ -85,20 +96,27 @@ def low_rank(gram: Gram, tol: float = 1e-10, most: int | None = None, seed: int 
         )
     lacking = diagonal.copy()
     with th.blas_limit(1):
-        Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed))
+        Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed), stop)
     if Lt is None:
         return None
     lacking += ROUNDING * (len(Lt) + 1) * diagonal
     return LowRank(gram, np.ascontiguousarray(Lt.T) if len(Lt) else np.zeros((n, 1)), lacking)
 
 
-def _columns(gram: Gram, lacking: np.ndarray, target: float, most: int, rng: np.random.Generator) -> np.ndarray | None:
+def _columns(
+    gram: Gram,
+    lacking: np.ndarray,
+    target: float,
+    most: int,
+    rng: np.random.Generator,
+    stop: Callable[[], object],
+) -> np.ndarray | None:
     """Columns of L as rows, until what they lack of the diagonal adds up to no more than the target."""
     n = gram.n
     Lt = np.empty((min(most, 2 * BLOCK), n))
     p, block = 0, BLOCK
     while lacking.sum() > target:
-        if p == most:
+        if p == most or stop():
             return None
         J = _drawn(lacking, min(block, most - p), rng)
         R = gram.rows(J)

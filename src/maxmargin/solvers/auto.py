@@ -20,6 +20,7 @@ A solver falls short when the judge says so (goal.py). Each starts from what the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ from ..gram import Factored, Gram, as_gram, low_rank
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, linear_form, run
+from .base import GOAL, beginning, linear_form, run
 from .interior_point import screens
 from .parts.fixed_sums import pairs_keep
 from .parts.reach import out_of_reach, pair_patience
@@ -81,6 +82,9 @@ class Auto:
     ) -> Solution:
         """Solve with one solver after the other, until one meets the goal."""
         monitor = monitor or Monitor()
+        if (stop := monitor.stop_now()) is not None:  # before this problem's turn: what it begins with has to do
+            name = self.solver if isinstance(self.solver, str) else type(self.solver).__name__
+            return replace(beginning(qp, goal, start, stop, monitor), solver=name)
         if not isinstance(self.solver, str):
             return self._run(self.solver, type(self.solver).__name__, qp, goal, start, monitor)
         best, steps = None, 0
@@ -159,15 +163,15 @@ def trial(qp: QP) -> dict:
     return {"patience": max(FEW_LOOKS, looks)}
 
 
-def low_rank_or_not(gram: Gram, parametric: bool) -> Gram:
-    """A factor in place of a kernel matrix that is numerically of low rank, or the matrix."""
+def low_rank_or_not(gram: Gram, parametric: bool, stop: Callable[[], object] = lambda: None) -> Gram:
+    """A factor in place of a kernel matrix that is numerically of low rank, or the matrix, also if ``stop()``."""
     least, most = (PARAMETRIC_FROM, PARAMETRIC_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
-    if gram.n < least:
+    if gram.n < least or stop():
         return gram
     some = np.linspace(0, gram.n - 1, min(gram.n, PROBE_ROWS)).astype(np.int64)
-    if low_rank(gram.take(some), PROBE_ERROR, PROBE_RANK) is None:
+    if low_rank(gram.take(some), PROBE_ERROR, PROBE_RANK, stop=stop) is None:
         return gram
-    return low_rank(gram, LOW_RANK_ERROR, most) or gram
+    return low_rank(gram, LOW_RANK_ERROR, most, stop=stop) or gram
 
 
 def knows_features(H) -> bool:

@@ -16,9 +16,23 @@ from ..problem import QP
 from ..rows import Rows
 from ..solution import Certificate, Solution, Status
 from .parts.constraints import Equality
-from .parts.fixed_sums import Groups, pairs_keep
+from .parts.fixed_sums import Groups, feasible, pairs_keep
 
-__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "run", "spent"]
+__all__ = [
+    "GOAL",
+    "Answer",
+    "LinearForm",
+    "Solver",
+    "answer",
+    "beginning",
+    "close",
+    "first_point",
+    "judged",
+    "linear_form",
+    "multipliers",
+    "run",
+    "spent",
+]
 
 GOAL = Goal(violation=1e-3)  # LIBSVM's default
 
@@ -103,6 +117,20 @@ def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.nda
         yield groups.balanced(qp, beta, H_beta)
 
 
+def first_point(qp: QP, start: np.ndarray | None = None) -> np.ndarray:
+    """A feasible point near ``start``, or one of few coefficients, whose certificate costs next to nothing."""
+    beta = np.zeros(qp.n) if start is None else np.asarray(start, np.float64)
+    groups = Groups.found(qp)
+    if groups is not None:
+        return feasible(groups, beta, qp.lower, qp.upper, groups.sums)
+    return Equality.of(qp).feasible(beta, qp.lower, qp.upper, qp.eps)
+
+
+def beginning(qp: QP, goal: Goal, start: np.ndarray | None, reason: Status, monitor: Monitor) -> Solution:
+    """What there is when a solver is stopped before it has begun."""
+    return close(qp, goal, answer(qp, goal, first_point(qp, start)), reason, 1, monitor, as_gram(qp.H).evals)
+
+
 def run(solver: Solver, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor) -> Solution:
     """What a solver finds, judged, and no worse than where it started from, whenever it was stopped."""
     found = judged(qp, goal, solver.solve(qp, goal, start, monitor))
@@ -125,7 +153,7 @@ def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) 
     beta, H_beta = found.beta, qp.times(found.beta)
     first = H_first = np.zeros(qp.n)
     if origin is not None:
-        first = Equality.of(qp).feasible(np.asarray(origin, np.float64), qp.lower, qp.upper, qp.eps)
+        first = first_point(qp, origin)
         H_first = as_gram(qp.H).matvec(first)
     elif qp.b.any() or (qp.lower > 0.0).any() or (qp.upper < 0.0).any():
         return None

@@ -39,7 +39,7 @@ import numpy as np
 from .. import threads as th
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
-from ..monitor import Monitor
+from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
@@ -235,12 +235,17 @@ class _Run:
             self.beta = start if self.merged is None else self.merged.gather(start)
         share = 0.0
         for index, wanted in self._samples(start is not None):
-            self._enter(index, wanted, share)
+            try:
+                self._enter(index, wanted, share)
+            except Stopped as stopped:  # with what there was before
+                status = stopped.reason
+                break
             share = wanted
             status = self._solve_on(index, MARGIN * accuracy if share == 1.0 else max(accuracy, GROW_TOL))
             if not status.converged:
                 break
         if share < 1.0:
+            share = share or float(start is not None)
             self.beta = feasible(self.groups, share * self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
         best: Answer | None = None
         for _ in range(REFINEMENTS):
@@ -315,9 +320,9 @@ class _Run:
             start = known.copy()
             start[new] = self._sent_to(new, v)
         sums = self.groups.sums if share == 1.0 else _sums_of_sample(self.groups, self.lower, self.upper)
-        self.beta = feasible(self.groups, start, self.lower, self.upper, sums, v)
-        self.v[index] -= self._product(self.beta - known, index)
-        self.share = share
+        beta = feasible(self.groups, start, self.lower, self.upper, sums, v)
+        self.v[index] -= self._product(beta - known, index)
+        self.beta, self.share = beta, share
         self._value(index)
 
     def _value(self, index: np.ndarray) -> None:
@@ -333,7 +338,7 @@ class _Run:
 
     def _product(self, beta: np.ndarray, at: np.ndarray) -> np.ndarray:
         used = np.flatnonzero(beta)
-        return self.gram.combine(used, beta[used], at, exact=False) if len(used) else np.zeros(len(at))
+        return self.gram.combine_watched(used, beta[used], at, self.monitor.look) if len(used) else np.zeros(len(at))
 
     def _solve_on(self, index: np.ndarray, tol: float) -> Status:
         """Minimise over ``index``, leaving out stuck variables, which come back for a last look."""
@@ -348,8 +353,13 @@ class _Run:
                 self.cache.restrict(np.flatnonzero(~stuck))
                 part = _Part(self, part.index[~stuck])
                 continue
-            for gone, then in left_out:
-                self.v[gone] -= self._product(self.beta - then, gone)
+            if status not in (Status.CONVERGED, Status.STALLED):  # nobody needs v any more
+                return status
+            try:
+                for gone, then in left_out:
+                    self.v[gone] -= self._product(self.beta - then, gone)
+            except Stopped as stopped:
+                return stopped.reason
             if left_out:
                 self._value(index)
             m, M = _Part(self, index).levels()

@@ -44,11 +44,11 @@ from scipy.sparse.linalg import LinearOperator
 from ..goal import Goal
 from ..gram import as_gram
 from ..gram.base import Factor
-from ..monitor import Monitor
+from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, linear_form, spent
+from .base import GOAL, Answer, answer, beginning, close, first_point, linear_form, spent
 from .parts.barrier_rows import BarrierRows, Parts
 from .parts.constraints import Equality
 from .parts.newton_systems import Dense, LeastSquares, Normal, Points, Quasi, RowSquares, System
@@ -68,6 +68,7 @@ SMOOTHER = 10.0  # times μ, where that many steps do not lead to the central pa
 TINY = 1e-300  # a rate at which no step ends at a bound
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
+MATRICES = 2  # of that size: H, and the one that is factored
 NORMAL_UP_TO = 6000  # features
 WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
 FILL = 20  # entries a feature in a sparse factor: more, and reading the rows a few thousand times is cheaper
@@ -116,7 +117,10 @@ class InteriorPoint:
                 return solution
             near = solution.certificate.relative_gap < NEAR
             start, steps = solution.beta if near else None, solution.n_iter
-        run = _Run(self, qp, goal, monitor)
+        try:
+            run = _Run(self, qp, goal, monitor)
+        except Stopped as stopped:  # while it formed the matrix, or because there is no time for that
+            return beginning(qp, goal, start, stopped.reason, monitor)
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, steps + run.iteration), monitor, as_gram(qp.H).evals)
 
@@ -178,8 +182,8 @@ class _Run:
         if factor is None or name == "dense":
             self.rows = Rows([Points(qp.n)], 1)
             self.ridge = np.zeros(qp.n)
-            self.H = self.gram.block(np.arange(qp.n))
-            self.system = Dense(self.H, qp.A, self.gram.threads)
+            self.H = self.gram.wide().dense(self.monitor.foresee, MATRICES)
+            self.system = Dense(self.H, qp.A, self.gram.threads, self.monitor.look)
             return
         self.rows = factor.rows
         self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
@@ -234,10 +238,22 @@ class _Run:
                 if self.goal.met(best.certificate):
                     return best, Status.CONVERGED
                 tries, target = tries + 1, FINER * relative
-            if stop or self.iteration >= self.most:
-                return self._better(best, self._inside()), stop or spent(self.goal)
-            if waited >= STALLED or tries >= TRIES or not self._step():
+            if stop:
+                return self._in_time(best, relative, start), stop
+            if self.iteration >= self.most:
+                return self._better(best, self._inside()), spent(self.goal)
+            try:
+                moved = waited < STALLED and tries < TRIES and self._step()
+            except Stopped as stopped:
+                return self._in_time(best, relative, start), stopped.reason
+            if not moved:
                 return self._better(best, self._purified()), self._failure()
+
+    def _in_time(self, best: Answer | None, relative: float, start: np.ndarray | None) -> Answer:
+        """What a stop leaves: one product with all rows at most, and none for a point that is worse than none."""
+        if relative < 1.0:
+            return self._better(best, self._inside())
+        return best or answer(self.qp, self.goal, first_point(self.qp, start))
 
     def _failure(self) -> Status:
         """Why there is no progress."""
@@ -325,7 +341,7 @@ class _Run:
         qp = self.qp
         zero = np.zeros(qp.n) if start is None else np.asarray(start, np.float64)
         beta = self.equality.feasible(zero, qp.lower, qp.upper, qp.eps)
-        H_beta = qp.times(beta)
+        H_beta = self.H @ beta if self.system.given else qp.times(beta)
         known, eta = None, np.zeros(self.k)
         if start is not None:
             known = answer(qp, self.goal, beta)
@@ -424,6 +440,8 @@ class _Run:
         coarse = self._coarse(beta)
         for _ in range(PURE_ROUNDS):
             F = np.flatnonzero(np.isnan(place))
+            if self.monitor.stop_now():  # products with all rows may take long
+                return best or self._inside()
             if not coarse and 0 < len(F) <= PURE_UP_TO:
                 beta, eta = polish(self.gram, qp, beta, eta, qp.gradient(beta, eta), F, self.monitor.stop_now)
             beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
@@ -435,7 +453,9 @@ class _Run:
             if coarse or not off.any() or len(F) > PURE_UP_TO or self.monitor.stop_now():
                 break
             eta, place = pure.eta, np.where(off, np.nan, place)
-        return best if self.goal.met(best.certificate) else self._better(best, self._inside())
+        if self.goal.met(best.certificate) or self.monitor.stop_now():
+            return best
+        return self._better(best, self._inside())
 
     def _inside(self) -> Answer:
         """The present point, feasible."""

@@ -57,10 +57,10 @@ from .. import threads as th
 from .._jit import jit
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
-from ..monitor import Monitor
+from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, spent
+from .base import GOAL, Answer, answer, close, first_point, spent
 from .parts.constraints import Equality
 from .parts.fixed_sums import BIG, offsets
 from .parts.newton_finish import newton_finish
@@ -250,10 +250,18 @@ class _Run:
         status = Status.CONVERGED if start is not None else self._grow()
         accuracy, best = goal.first_violation, None
         for _ in range(REFINEMENTS):
-            if status.converged:
-                status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
+            try:
+                if status.converged:
+                    status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
+                if status in (Status.CONVERGED, Status.STALLED):
+                    self._settle(self.options.newton)
+            except Stopped as stopped:
+                status = stopped.reason
             near = status in (Status.CONVERGED, Status.STALLED)
-            self._settle(near and self.options.newton)
+            if not near:  # Aβ = b to rounding; v, which would take a product, is not needed any more
+                self.beta = self.equality.feasible(self.beta, qp.lower, qp.upper, qp.eps)
+                if best is None and not qp.b.any() and start is None:  # costs nothing, and is better than a bad start
+                    best = answer(qp, goal, first_point(qp))
             found = answer(qp, goal, self.beta)  # from here on no book-keeping counts
             self.beta = found.beta.copy()
             self._refresh(qp.times(self.beta))
@@ -309,7 +317,10 @@ class _Run:
         change = beta - self.beta
         self.beta = beta
         moved = np.flatnonzero(change)
-        return H_beta + self.gram.combine(moved, change[moved]) if len(moved) else H_beta
+        if not len(moved):
+            return H_beta
+        everywhere = np.arange(self.qp.n)
+        return H_beta + self.gram.combine_watched(moved, change[moved], everywhere, self.monitor.look, exact=True)
 
     def _grow(self) -> Status:
         """A start from samples, each twice as large as the one before, with boxes as much wider as it is smaller.
@@ -328,30 +339,42 @@ class _Run:
         known, share = np.zeros(0, np.int64), 1.0
         for size in reversed(sizes):
             index = np.sort(mixed[:size])
-            new = np.setdiff1d(index, known, assume_unique=True)
-            level = self.equality.Q[:, new].T @ self.eta
-            used = known[self.beta[known] != 0.0]
-            v = -(qp.p[new] + level) - self.gram.combine(used, self.beta[used], new, exact=False)
-            self.lower, self.upper = qp.lower * (n / size), qp.upper * (n / size)
-            self.beta[known] *= share * n / size
-            self.beta[new] = np.where(
-                v > qp.eps[new], self.upper[new], np.where(v < -qp.eps[new], self.lower[new], 0.0)
-            )
-            self.beta = np.clip(self.beta, self.lower, self.upper)
-            used = index[self.beta[index] != 0.0]
-            self.r = self.equality.residual(self.beta)
-            self.v[index] = -(qp.p + self.equality.Q.T @ (self.eta + self.rho * self.r))[index]
-            self.v[index] -= self.gram.combine(used, self.beta[used], index, exact=False)
+            before = self.beta.copy()
+            try:
+                self._enter(index, known, share, size / n)
+            except Stopped as stopped:
+                self.lower, self.upper = qp.lower, qp.upper
+                self.beta = np.clip(before * share, qp.lower, qp.upper)
+                return stopped.reason
             known, share = index, size / n
             if size == n:
                 break
             accuracy = max(self.goal.first_violation, GROW_TOL)
-            status = self._solve_on(index, SHARE * accuracy, accuracy * n / size)
+            try:
+                status = self._solve_on(index, SHARE * accuracy, accuracy * n / size)
+            except Stopped as stopped:
+                status = stopped.reason
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.lower, self.upper = qp.lower, qp.upper
                 self.beta = np.clip(self.beta * share, qp.lower, qp.upper)
                 return status
         return Status.CONVERGED
+
+    def _enter(self, index: np.ndarray, known: np.ndarray, before: float, share: float) -> None:
+        """Make v known on a sample that grows from ``known``, with a new share of all variables."""
+        qp, look = self.qp, self.monitor.look
+        new = np.setdiff1d(index, known, assume_unique=True)
+        level = self.equality.Q[:, new].T @ self.eta
+        used = known[self.beta[known] != 0.0]
+        v = -(qp.p[new] + level) - self.gram.combine_watched(used, self.beta[used], new, look)
+        self.lower, self.upper = qp.lower / share, qp.upper / share
+        self.beta[known] *= before / share
+        self.beta[new] = np.where(v > qp.eps[new], self.upper[new], np.where(v < -qp.eps[new], self.lower[new], 0.0))
+        self.beta = np.clip(self.beta, self.lower, self.upper)
+        used = index[self.beta[index] != 0.0]
+        self.r = self.equality.residual(self.beta)
+        self.v[index] = -(qp.p + self.equality.Q.T @ (self.eta + self.rho * self.r))[index]
+        self.v[index] -= self.gram.combine_watched(used, self.beta[used], index, look)
 
     def _record(self, objective: float, violation: float, active: int) -> Status | None:
         self.iteration += 1
@@ -371,11 +394,11 @@ class _Run:
                 self.cache.restrict(np.flatnonzero(~stuck))
                 part = _Part(self, part.index[~stuck])
                 continue
-            if not left_out:
-                return status
+            if not left_out or status not in (Status.CONVERGED, Status.STALLED):
+                return status  # stopped: nobody needs v any more
             for gone, beta, eta in left_out:
                 moved = np.flatnonzero(self.beta - beta)
-                change = self.gram.combine(moved, (self.beta - beta)[moved], gone, exact=False)
+                change = self.gram.combine_watched(moved, (self.beta - beta)[moved], gone, self.monitor.look)
                 self.v[gone] -= change + self.equality.Q[:, gone].T @ (self.eta + self.rho * self.r - eta)
             left_out.clear()
             part = _Part(self, index)

@@ -10,6 +10,8 @@ needs a core. Here the tiles have fixed sizes. For panels P of PANEL rows, from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
@@ -23,17 +25,23 @@ PANEL = 128  # rows of U at a time: few enough that the part without threads is 
 TILE = 128  # columns, at least: fewer, and a product spends its time on laying out its operands
 
 
-def cholesky(M: np.ndarray, threads: int = 1) -> np.ndarray | None:
+def cholesky(
+    M: np.ndarray, threads: int = 1, look: Callable[[], object] = lambda: None, in_place: bool = False
+) -> np.ndarray | None:
     """U with UᵀU = M of which the upper triangle is read, or None where M is not positive definite.
 
-    What is below the diagonal of U means nothing.
+    What is below the diagonal of U means nothing. ``look`` is called before each panel, and may raise. With ``in_place``
+    nothing is left of M, whose columns must be contiguous, and no second matrix is made.
     """
     with th.blas_limit(1):
         if len(M) < TILED_FROM:
             return _small(M)
-        U = np.array(M, np.float64, order="F")
-        done = all(_panel(U, r, min(len(U), r + PANEL), threads) for r in range(0, len(U), PANEL))
-    return U if done else None
+        U = M if in_place else np.array(M, np.float64, order="F")
+        for r in range(0, len(U), PANEL):
+            look()
+            if not _panel(U, r, min(len(U), r + PANEL), threads):
+                return None
+    return U
 
 
 def _small(M: np.ndarray) -> np.ndarray | None:

@@ -94,6 +94,10 @@ class Equality:
         near, _ = self._nearest(start, low, high)
         if self.held(near, HELD):
             return near
+        used = start != 0.0  # what is 0 stays so if it can: products with β cost a row for each other coefficient
+        near, _ = self._nearest(start, np.where(used, lower, 0.0), np.where(used, upper, 0.0))
+        if self.held(near, HELD):
+            return near
         near, steps = self._nearest(start, lower, upper)
         for _ in range(AGAIN):
             if self.held(near, HELD):

@@ -24,6 +24,7 @@ Measured, (15) takes a seventh to a third of the iterations (docs/pdco.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import qdldl
@@ -41,6 +42,7 @@ SHIFT = 1e-14  # first shift of a matrix that is not positive definite in floati
 LEAST_TO_KEEP = 1e-12  # θ h_ii below which a row hardly feels the others
 LSMR_TOL = 1e-10
 DEPENDENT = 1e-14  # singular value, relative, below which a constraint says nothing that others have not said
+PIECE = 1 << 23  # entries of a matrix between two looks at the clock: some 10 ms
 
 
 class System(ABC):
@@ -129,12 +131,13 @@ class Dense(System):
     """H + Θ⁻¹ as √Θ H √Θ + 1, whose diagonal is at least 1, and a k × k Schur complement for A.
 
     An H that is not positive semi-definite is shifted in the equations only: steps then lead to a stationary point.
+    ``look`` is called before everything that takes long, and may raise.
     """
 
     given = True
 
-    def __init__(self, H: np.ndarray, A: np.ndarray, threads: int) -> None:
-        self.H, self.A, self.threads = H, A, threads
+    def __init__(self, H: np.ndarray, A: np.ndarray, threads: int, look: Callable[[], object] = lambda: None) -> None:
+        self.H, self.A, self.threads, self.look = H, A, threads, look
         self.shift = 0.0
         self.diagonal = np.maximum(H.diagonal(), 0.0)
 
@@ -144,22 +147,20 @@ class Dense(System):
         felt = self.theta * (self.diagonal + self.shift) > LEAST_TO_KEEP
         self.kept = np.flatnonzero(felt) if not felt.all() else None
         while not self._factored():
+            self.look()
             lowest = eigh(self.H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
             self.convex = False
             self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), SHIFT * float(self.diagonal.max()))
         return np.concatenate([state.pair, self.A @ state.pair])
 
     def _factored(self) -> bool:
-        H, theta = self.H, self.theta
-        if self.kept is not None:
-            H, theta = H[np.ix_(self.kept, self.kept)], theta[self.kept]
+        theta = self.theta if self.kept is None else self.theta[self.kept]
         self.root = np.sqrt(theta)
-        M = H * self.root
-        M *= self.root[:, None]
+        M = self._scaled()
         M[np.diag_indices(len(M))] += 1.0 + self.shift * theta
-        factor = cholesky(M.T, self.threads)
+        factor = cholesky(M.T, self.threads, self.look, in_place=True)
         if factor is None:
-            if not np.isfinite(M).all():
+            if not np.isfinite(self._scaled()).all():
                 raise LinAlgError("a matrix of Newton's equations has overflowed")
             return False
         self.factor = factor, False
@@ -171,8 +172,21 @@ class Dense(System):
             self.schur = factor_spd(schur, 1)
         return True
 
+    def _scaled(self) -> np.ndarray:
+        """√Θ H √Θ, without the rows that were left out."""
+        m = len(self.root)
+        M, step = np.empty((m, m)), max(1, PIECE // max(1, m))
+        for a in range(0, m, step):
+            self.look()
+            some = slice(a, a + step)
+            H = self.H[some] if self.kept is None else self.H[np.ix_(self.kept[some], self.kept)]
+            np.multiply(H, self.root, out=M[some])
+            M[some] *= self.root[some, None]
+        return M
+
     def _inverse(self, v: np.ndarray) -> np.ndarray:
         """(H + Θ⁻¹)⁻¹ v; rows that were left out answer for themselves."""
+        self.look()
         if self.kept is None:
             return self.root * cho_solve(self.factor, self.root * v, check_finite=False)
         out = self.theta * v

@@ -1,0 +1,248 @@
+"""How much longer than it may a fit takes: stops by a time limit, a callback that raises, and Ctrl-C, for every solver.
+
+    python benchmarks/overshoot.py [--sizes 2000 20000 100000] [--limits .01 .1 1] [--only NAME ...] [--stops limit ...]
+
+Each fit has a process of its own, which fits once before it counts, so that leaves are compiled. From the call of
+``fit`` to its end, what is over the limit may be .2 s + 10 % of the limit, or one pass over the data where that is
+longer: a look at all samples by the model that was found (``predict`` on the training samples), without which nothing
+can be certified. Data are made; no files are read. Writes ``results/overshoot.csv``, prints the table by solver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+from worker import forget_peak, peak, resident
+
+RESULTS = Path(__file__).parent / "results"
+STOPS = ("limit", "callback", "interrupt")
+ALLOWED, SHARE = 0.2, 0.1  # seconds, and of the limit
+TIMEOUT = 300.0
+FEATURES, DENSE_FEATURES = 20, 100  # of kernel machines, and of linear ones
+COLUMNS = ("name", "n", "stop", "limit", "over", "one_pass", "grown_mb", "solver", "status", "gap", "verdict")
+
+# name: machine, its parameters, kind of data
+CASES: dict[str, tuple[str, dict, str]] = {
+    "SVC": ("SVC", {"C": 10.0}, "noisy"),
+    "SVC smo": ("SVC", {"C": 10.0, "solver": "smo"}, "noisy"),
+    "SVC decomposition": ("SVC", {"C": 10.0, "solver": "decomposition"}, "noisy"),
+    "SVC chunking": ("SVC", {"C": 10.0, "solver": "chunking"}, "noisy"),
+    "SVC interior-point": ("SVC", {"C": 10.0, "solver": "interior-point"}, "noisy"),
+    "SVC mpd": ("SVC", {"C": 10.0, "solver": "mpd"}, "noisy"),
+    "SVC sor": ("SVC", {"C": 10.0, "solver": "sor"}, "noisy"),
+    "SVC adatron": ("SVC", {"C": 10.0, "solver": "adatron", "fit_intercept": False}, "noisy"),
+    "SVC nearest-point": ("SVC", {"C": 10.0, "solver": "nearest-point", "loss": "squared_hinge"}, "noisy"),
+    "SVC squared": ("SVC", {"C": 10.0, "loss": "squared_hinge"}, "noisy"),
+    "SVC exact": ("SVC", {"C": 10.0, "tol": 1e-6}, "noisy"),
+    "SVC parametric": ("SVC", {"C": 10.0, "parametric": "first"}, "noisy"),
+    "SVC low rank": ("SVC", {"C": 10.0, "gamma": 0.5}, "flat"),
+    "SVC low rank parametric": ("SVC", {"C": 10.0, "gamma": 0.5, "parametric": "first"}, "flat"),
+    "SVC ten classes": ("SVC", {"C": 10.0}, "classes"),
+    "SVC linear": ("SVC", {"kernel": "linear", "C": 10.0}, "wide"),
+    "SVC linear asvm": ("SVC", {"kernel": "linear", "solver": "asvm", "loss": "squared_hinge"}, "wide"),
+    "SVC precomputed": ("SVC", {"C": 10.0, "kernel": "precomputed"}, "matrix"),
+    "NuSVC": ("NuSVC", {"nu": 0.3}, "noisy"),
+    "SVR": ("SVR", {"C": 10.0, "epsilon": 0.01}, "values"),
+    "SVR parametric": ("SVR", {"C": 10.0, "epsilon": 0.01, "parametric": "first"}, "values"),
+    "NuSVR": ("NuSVR", {"C": 10.0, "nu": 0.3}, "values"),
+    "OneClassSVM": ("OneClassSVM", {"nu": 0.3}, "noisy"),
+    "OneClassSVM interior-point": ("OneClassSVM", {"nu": 0.3, "solver": "interior-point"}, "noisy"),
+    "LinearSVC": ("LinearSVC", {"tol": 1e-10}, "wide"),
+    "LinearSVC hinge": ("LinearSVC", {"loss": "hinge", "tol": 1e-10}, "wide"),
+    "LinearSVC hinge sor": ("LinearSVC", {"loss": "hinge", "tol": 1e-10, "solver": "sor"}, "wide"),
+    "LinearSVC hinge interior-point": (
+        "LinearSVC",
+        {"loss": "hinge", "tol": 1e-10, "solver": "interior-point"},
+        "wide",
+    ),
+    "LinearSVC newton": ("LinearSVC", {"tol": 1e-10, "solver": "newton"}, "wide"),
+    "LinearSVC asvm": ("LinearSVC", {"tol": 1e-10, "solver": "asvm"}, "wide"),
+    "LinearSVC ten classes": ("LinearSVC", {"tol": 1e-10}, "wide classes"),
+    "LinearSVC CSR": ("LinearSVC", {"tol": 1e-10}, "sparse"),
+    "LinearSVC CSR hinge": ("LinearSVC", {"loss": "hinge", "tol": 1e-10}, "sparse"),
+    "LinearSVC CSR interior-point": ("LinearSVC", {"loss": "hinge", "solver": "interior-point"}, "sparse"),
+    "LinearSVR": ("LinearSVR", {"tol": 1e-10}, "wide values"),
+}
+MATRIX_UP_TO = 20_000  # samples: more make a matrix that is larger than most memories
+
+
+def main() -> None:
+    options = parser().parse_args()
+    if options.one:
+        name, n, limit, stop = options.one
+        print(json.dumps(run(name, int(n), float(limit), stop)), flush=True)
+        return
+    names = [name for name in CASES if not options.only or any(part == name for part in options.only)]
+    if not names:
+        raise SystemExit(f"--only {options.only} was asked for; found no such row; choose of: {', '.join(CASES)}")
+    rows = []
+    options.out.parent.mkdir(exist_ok=True)
+    with options.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        for n in options.sizes:
+            for name in names:
+                if CASES[name][2] == "matrix" and n > MATRIX_UP_TO:
+                    continue
+                for stop in options.stops:
+                    for limit in options.limits:
+                        rows.append(in_own_process(name, n, limit, stop))
+                        writer.writerow(rows[-1])
+                        file.flush()
+                        print(" ".join(str(rows[-1][column]) for column in COLUMNS), file=sys.stderr, flush=True)
+    print(table(rows))
+
+
+def in_own_process(name: str, n: int, limit: float, stop: str) -> dict:
+    """One row of the table."""
+    row = {"name": name, "n": n, "stop": stop, "limit": limit} | dict.fromkeys(COLUMNS[4:], "")
+    command = [sys.executable, __file__, "--one", name, str(n), str(limit), stop]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return row | {"verdict": f"killed after {TIMEOUT:.0f} s"}
+    if done.returncode:
+        return row | {"verdict": (done.stderr.strip().splitlines() or ["died"])[-1][:100]}
+    return row | json.loads(done.stdout.splitlines()[-1])
+
+
+def run(name: str, n: int, limit: float, stop: str) -> dict:
+    """Fit twice, the second time by the clock."""
+    machine, parameters, kind = CASES[name]
+    X, y = data(kind, n)
+    warnings.simplefilter("ignore")
+    stopped_fit(machine, parameters, X, y, limit, stop)
+    forget_peak()
+    before = resident()
+    seconds, model, ended = stopped_fit(machine, parameters, X, y, limit, stop)
+    grown = (peak() - before) / 2**20
+    over, one_pass = seconds - limit, 0.0
+    solver = status = gap = ""
+    if hasattr(model, "certificate_"):
+        solver, status = model.solver_, model.status_.name
+        gap = f"{model.certificate_.relative_gap:.2g}"
+        start = time.perf_counter()
+        model.predict(X)
+        one_pass = time.perf_counter() - start
+    verdict = "ok" if over <= ALLOWED + SHARE * limit else "too long"
+    if status == "CONVERGED" or ended == "finished":
+        verdict = "done before" if over <= 0 else verdict
+    if verdict == "too long" and over <= one_pass:
+        verdict = f"one pass takes {one_pass:.2f} s"
+    return {
+        "over": round(over, 3),
+        "one_pass": round(one_pass, 3),
+        "grown_mb": round(grown),
+        "solver": solver,
+        "status": status or ended,
+        "gap": gap,
+        "verdict": verdict,
+    }
+
+
+def stopped_fit(machine: str, parameters: dict, X, y, limit: float, stop: str) -> tuple:
+    """Seconds that a fit took, compiling apart; the machine; how it ended."""
+    import maxmargin
+    from maxmargin._jit import compiling_seconds
+
+    parameters = dict(parameters)
+    if parameters.get("parametric") == "first":
+        parameters["parametric"] = [first_feature]
+    begun, compiled = time.perf_counter(), compiling_seconds()
+
+    def raise_late(step) -> None:
+        if time.perf_counter() - begun - compiling_seconds() + compiled > limit:
+            raise TimeoutError
+
+    if stop == "limit":
+        parameters["time_limit"] = limit
+    elif stop == "callback":
+        parameters["callback"] = raise_late
+    model = getattr(maxmargin, machine)(**parameters)
+    timer = threading.Timer(limit, os.kill, (os.getpid(), signal.SIGINT))
+    if stop == "interrupt":
+        timer.start()
+    ended = "finished"
+    begun, compiled = time.perf_counter(), compiling_seconds()
+    try:
+        model.fit(X, y)
+    except TimeoutError:
+        ended = "raised"
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    seconds = time.perf_counter() - begun - (compiling_seconds() - compiled)
+    timer.cancel()
+    return seconds, model, ended
+
+
+def first_feature(X):
+    return X[:, 0]
+
+
+def data(kind: str, n: int) -> tuple:
+    """Samples that take a while: noisy labels or values."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    d = {"flat": 2}.get(kind, DENSE_FEATURES if kind.startswith("wide") else FEATURES)
+    if kind == "sparse":
+        X = sp.random(n, 5000, density=0.01, format="csr", random_state=0)
+        f = X @ rng.normal(size=X.shape[1])
+        return X, np.where(f + 0.5 * f.std() * rng.normal(size=n) > 0, 1, -1)
+    X = rng.normal(size=(n, d))
+    f = X @ rng.normal(size=d) + (X[:, 0] * X[:, 1] if not kind.startswith("wide") else 0.0)
+    f = f / f.std() + 0.5 * rng.normal(size=n)
+    if kind.endswith("values"):
+        return X, f
+    if kind.endswith("classes"):
+        return X, np.argsort(np.argsort(f)) * 10 // n
+    if kind == "matrix":
+        squares = (X**2).sum(axis=1)
+        X = X @ X.T
+        X = np.exp(-(squares[:, None] + squares - X - X.T) / d)
+    return X, np.where(f > 0, 1, -1)
+
+
+def table(rows: list[dict]) -> str:
+    """By row, size and stop: what each limit was exceeded by, the verdicts and the memory."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["name"], row["n"], row["stop"]), []).append(row)
+    limits = sorted({row["limit"] for row in rows})
+    lines = [
+        f"| machine, solver | n | stop | over, with limits of {', '.join(f'{x:g}' for x in limits)} s | grown, MB | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for (name, n, stop), members in groups.items():
+        over = " / ".join(f"{row['over']:+.2f}" if row["over"] != "" else "–" for row in members)
+        grown = max((row["grown_mb"] for row in members if row["grown_mb"] != ""), default="–")
+        verdicts = dict.fromkeys(row["verdict"] for row in members)
+        said = ", ".join(v for v in verdicts if v != "ok") or "ok"
+        lines.append(f"| {name} | {n} | {stop} | {over} | {grown} | {said} |")
+    return "\n".join(lines)
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description="How much longer than its limit a fit takes, by solver.")
+    options.add_argument("--sizes", type=int, nargs="+", default=[2000, 20_000, 100_000])
+    options.add_argument("--limits", type=float, nargs="+", default=[0.01, 0.1, 1.0], help="seconds")
+    options.add_argument("--only", nargs="+", metavar="NAME", help="rows of the table, by name")
+    options.add_argument("--stops", nargs="+", choices=STOPS, default=["limit"], help="what stops a fit")
+    options.add_argument("--out", type=Path, default=RESULTS / "overshoot.csv")
+    options.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    return options
+
+
+if __name__ == "__main__":
+    main()
