@@ -16,6 +16,7 @@ what cannot be written is not kept.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import pickle
@@ -38,13 +39,17 @@ import numpy as np
 from llvmlite import ir
 from llvmlite.binding import ffi
 from numba.core import caching, cgutils
-from numba.core.compiler import CompileResult
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
 from numba.core.serialize import dumps
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 __all__ = [
     "jit",
+    "helper",
     "inline",
     "by_types",
     "dot",
@@ -279,6 +284,7 @@ class _CompileClock(numba.core.event.Listener):
     def __init__(self) -> None:
         self.depth = 0
         self.told = False
+        self.collecting = False
         self.total: tuple[float, float | None] = (0.0, None)  # seconds; since when one more is running
 
     def seconds(self) -> float:
@@ -301,12 +307,17 @@ class _CompileClock(numba.core.event.Listener):
     def on_start(self, event=None) -> None:
         if self.depth == 0:
             self.total = (self.total[0], time.perf_counter())
+            # A compiler makes objects by the million and hardly any garbage: looking for it takes a fifth of the time.
+            self.collecting = gc.isenabled()
+            gc.disable()
         self.depth += 1
 
     def on_end(self, event=None) -> None:
         self.depth = max(0, self.depth - 1)
         if self.depth == 0:
             self.total = (self.seconds(), None)
+            if self.collecting:
+                gc.enable()
 
     def tell(self, kept: bool) -> None:
         """Say once, in one line, what takes the time of a first use when it is more than a second."""
@@ -320,7 +331,7 @@ class _CompileClock(numba.core.event.Listener):
 
 _clock = _CompileClock()
 _FASTMATH = {"contract", "nsz", "nnan"}
-_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
 
 
 def compiling_seconds() -> float:
@@ -363,6 +374,53 @@ def jit(function: Callable) -> Any:
     return leaf
 
 
+class _Part(JITCodeLibrary):
+    """The code of a helper as LLVM gets it: optimised and turned into machine code as a part of each leaf, only there."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _OnlyForLeaves(dict):
+    """What stands in numba's tables for the function that Python would call; a call of it raises."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    _name = "maxmargin_part_lowering"
+
+    def run_pass(self, state) -> bool:
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = state.flags.no_cpython_wrapper = True  # here: overloads are compiled by flags
+        super().run_pass(state)
+        key = _OnlyForLeaves().__getitem__  # a built-in function, as numba wants it, that is equal to no other
+        state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+        state["cr"] = state.cr._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    def define_pipelines(self):
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_PartLowering if p is NativeLowering else p, why) for p, why in passes.passes]
+        passes.finalize()
+        return [passes]
+
+
+def helper(function: Callable) -> Any:
+    """A function that only leaves call, compiled once for all of them.
+
+    numba optimises a leaf that a leaf calls by itself, makes machine code and wrappers for Python of it, links it into
+    the caller and does all this again, on every level. Of a helper there is one optimised copy: that in its leaf.
+    """
+    function = getattr(function, "py_func", function)
+    return numba.njit(function, fastmath=_FASTMATH, **_OPTIONS, pipeline_class=_PartCompiler)
+
+
 def inline(function: Callable) -> Any:
     """A helper that leaves call: always inlined, compiled with its caller."""
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
@@ -381,7 +439,7 @@ def _dot(x, w):
 
 
 # Σ x_k w_k in float64, in vector code: the one sum of which the order is free, for rows whose length is not known.
-dot = numba.njit(_dot, fastmath=_FASTMATH | {"reassoc"}, **_OPTIONS)
+dot = numba.njit(_dot, fastmath=_FASTMATH | {"reassoc"}, **_OPTIONS, pipeline_class=_PartCompiler)
 
 
 def prefetch(a, k):

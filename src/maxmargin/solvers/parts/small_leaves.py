@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import dot, jit
+from ..._jit import dot, helper, jit
 from ...problem import GAP_ROUNDING
 from .fixed_sums import BIG
-from .pair_steps import HUGE, pair_steps, single_steps
+from . import pair_steps as steps_on
+from .pair_steps import HUGE
 
 __all__ = ["certify_slice", "solve_slice"]
 
@@ -33,10 +34,13 @@ FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
 STALL_ROUNDS = 20  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
 
+pair_steps = helper(steps_on.pair_steps)
+single_steps = helper(steps_on.single_steps)
+
 CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
 
 
-@jit
+@helper
 def load_row(i, K, where, ridge, sign, slab, slot):
     """Row i of H, if it is not there yet, in the place of the same number; where[r] is the row of variable r in K."""
     if slot[i] >= 0:
@@ -53,7 +57,7 @@ def load_row(i, K, where, ridge, sign, slab, slot):
     slot[i] = i
 
 
-@jit
+@helper
 def into_box(x, lower, upper, edges, sums):
     """Move x into its box, then along each group in turn until its sum is right; whether that can be."""
     for r in range(len(x)):
@@ -73,7 +77,7 @@ def into_box(x, lower, upper, edges, sums):
     return True
 
 
-@jit
+@helper
 def times(x, K, where, ridge, sign, slab, slot, product):
     """product = Hx."""
     n = len(x)
@@ -88,7 +92,7 @@ def times(x, K, where, ridge, sign, slab, slot, product):
                 product[c] += change * row[c]
 
 
-@jit
+@helper
 def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
     """v, what to add to it, and m and M of each group; returns the objective."""
     value = 0.0
@@ -106,7 +110,7 @@ def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
     return value
 
 
-@jit
+@helper
 def largest_violation(high, low, grouped):
     """max (m − M) over the groups; without equality constraints the level is 0."""
     if not grouped:
@@ -117,7 +121,7 @@ def largest_violation(high, low, grouped):
     return worst
 
 
-@jit
+@helper
 def set_levels(high, low, levels):
     """Half way between m and M, or the one of them that there is."""
     for g in range(len(levels)):
@@ -127,7 +131,7 @@ def set_levels(high, low, levels):
             levels[g] = 0.5 * (high[g] + low[g]) if low[g] < BIG / 2 else high[g]
 
 
-@jit
+@helper
 def balance(v, lower, upper, eps, ridge, edges, sums, levels):
     """The levels whose gap is least where β is not optimal: ``Groups.balanced``, which says why.
 
@@ -165,7 +169,7 @@ def balance(v, lower, upper, eps, ridge, edges, sums, levels):
                 break
 
 
-@jit
+@helper
 def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
     """The numbers of ``QP.certificate``: primal, dual, gap, violation, infeasibility."""
     objective = 0.0
@@ -215,7 +219,7 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
     proof[4] = max(outside, lack)
 
 
-@jit
+@helper
 def factor(M, L, order):
     """Cholesky with pivots: M[order][:, order] ≈ LᵀL with an upper triangle L; returns the number of its rows."""
     m = len(M)
@@ -262,7 +266,7 @@ def factor(M, L, order):
     return m
 
 
-@jit
+@helper
 def solve_factored(L, order, rank, right, d):
     """d += what solves M d = right for the first ``rank`` in the order; the others stay."""
     part = np.empty(rank)
@@ -280,7 +284,7 @@ def solve_factored(L, order, rank, right, d):
         d[order[k]] += part[k]
 
 
-@jit
+@helper
 def newton_step(H, target, F, reference):
     """The step of the free variables F that equals their targets, as far as they are independent.
 
@@ -331,7 +335,7 @@ def newton_step(H, target, F, reference):
     return delta
 
 
-@jit
+@helper
 def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
     """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
 
@@ -452,7 +456,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
     return work
 
 
-@jit
+@helper
 def without_dust(x, lower, upper):
     """Take away what rounding left between a variable and its bound, or zero: it is not free."""
     for r in range(len(x)):
@@ -470,7 +474,7 @@ def without_dust(x, lower, upper):
             x[r] = zero
 
 
-@jit
+@helper
 def by_group(group, first, last, order, edges):
     """The variables first … last of a problem in the order of their groups, and where each group begins."""
     n = last - first
