@@ -21,6 +21,8 @@ from pathlib import Path
 
 from harness import HERE, child, console, read, surroundings, titled, write
 
+from maxmargin.formulations import Samples
+
 OUT = HERE / "results" / "routes.csv"
 COLUMNS = (
     "date problem n d nonzeros route status ended chosen seconds median cpu_seconds iterations lsmr relative_gap "
@@ -86,7 +88,7 @@ def one(name: str, route: str, options: argparse.Namespace) -> dict:
     X, y = load(data)
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     y = np.where(y == y.max(), 1.0, -1.0)
-    qp = CSVC(C=C).qp(Factored(X), y, np.ones(len(y)))
+    qp = CSVC(C=C).qp(Samples(Factored(X), y, np.ones(len(y))))
     auto = interior_point.system_for(qp.H.factor().rows)
     counts, lsmr = [], newton_systems.lsmr
 

@@ -34,6 +34,7 @@ OPTIONS = {
         {"C": 1.5, "epsilon": 0.1, "loss": loss} for loss in ("epsilon_insensitive", "squared_epsilon_insensitive")
     ],
     "nu_svr": [{"nu": 0.4, "C": 1.5}],
+    "p_svm": [{"C": 1.5, "epsilon": 0.1}, {"C": np.inf, "epsilon": 0.1}],
 }
 
 
@@ -47,7 +48,7 @@ class Variant:
     def __str__(self) -> str:
         chosen = [v for f in fields(self.formulation) if f.name == "loss" for v in [getattr(self.formulation, f.name)]]
         free = "" if getattr(self.formulation, "fit_intercept", True) else "no bias"
-        given = "C" if self.name == "svdd" and self.formulation.C else ""
+        given = "C" if self.name in ("svdd", "p_svm") and (self.formulation.C or np.inf) < np.inf else ""
         return "-".join(part for part in [self.name, *chosen, given, free] if part)
 
     def targets(self, data: Data) -> np.ndarray:
@@ -62,7 +63,9 @@ def _variants():
                 yield Variant(name, make(**options, fit_intercept=False))
 
 
-VARIANTS = list(_variants())
+ALL_VARIANTS = list(_variants())
+# A Potential SVM has a variable for each column of K, and K̃ᵀK̃ in place of K.
+VARIANTS = [variant for variant in ALL_VARIANTS if variant.name != "p_svm"]
 
 
 @dataclass(frozen=True, eq=False)

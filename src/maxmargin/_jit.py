@@ -375,7 +375,7 @@ def jit(function: Callable) -> Any:
 
 
 class _Part(JITCodeLibrary):
-    """The code of a helper as LLVM gets it: optimised and turned into machine code as a part of each leaf, only there."""
+    """The code of a helper as LLVM gets it: optimised and turned into machine code in each leaf, only there."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):

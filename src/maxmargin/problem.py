@@ -55,11 +55,11 @@ class QP:
 
     H: Any  # a Gram or a plain symmetric array
     p: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: Any  # n numbers, or one for all
+    upper: Any
     A: np.ndarray = None  # type: ignore[assignment]  # None: no row; an array as soon as the problem is made
     b: Any = None  # k numbers; None: zeros
-    eps: np.ndarray = None  # type: ignore[assignment]  # None: n zeros
+    eps: Any = None  # n numbers, or one for all; None: zeros
     primal: ERM | None = None  # the problem that this one is the dual of, where it was derived from one
     _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # the product computed last
 

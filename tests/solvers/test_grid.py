@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cases import (
+    ALL_VARIANTS,
     DATA,
     DEFINITE,
-    VARIANTS,
     fast_problem,
     known,
     make_data,
@@ -26,7 +26,7 @@ QP_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP]
 ERM_SOLVERS = [name for name, make in SOLVERS.items() if make.form is ERM]
 
 every_solver = pytest.mark.parametrize("solver", QP_SOLVERS)
-every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+every_variant = pytest.mark.parametrize("variant", ALL_VARIANTS, ids=str)
 every_kernel = pytest.mark.parametrize("kernel", DEFINITE)
 all_data = pytest.mark.parametrize("kind", DATA)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin.formulations import CSVC
+from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solvers import solve
 from maxmargin.solvers.decomposition import MATRIX_UP_TO
@@ -16,7 +16,7 @@ def problem(n, precomputed=False):
     X = rng.normal(size=(n, 3))
     y = np.where(np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
     gram = KernelGram(Kernel("rbf", 0.5), X)
-    return CSVC(C=1.0).qp(PrecomputedGram(gram.dense()) if precomputed else gram, y, np.ones(n))
+    return CSVC(C=1.0).qp(Samples(PrecomputedGram(gram.dense()) if precomputed else gram, y, np.ones(n)))
 
 
 @pytest.mark.parametrize("n, precomputed", [(MATRIX_UP_TO, False), (MATRIX_UP_TO + 200, True)])

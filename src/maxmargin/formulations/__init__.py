@@ -5,6 +5,7 @@ from .c_svc import CSVC
 from .nu_svc import NuSVC
 from .nu_svr import NuSVR
 from .one_class import OneClass
+from .p_svm import PSVM
 from .semiparametric import SemiParametric
 from .svdd import SVDD
 from .svr import EpsilonSVR
@@ -12,6 +13,7 @@ from .svr import EpsilonSVR
 __all__ = [
     "CSVC",
     "FORMULATIONS",
+    "PSVM",
     "SVDD",
     "Decision",
     "EpsilonSVR",
@@ -30,4 +32,5 @@ FORMULATIONS: dict[str, type] = {
     "svdd": SVDD,
     "epsilon_svr": EpsilonSVR,
     "nu_svr": NuSVR,
+    "p_svm": PSVM,
 }

@@ -5,6 +5,7 @@ from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
 from .kernels import KERNELS, Kernel
 from .lowrank import LowRank, low_rank
+from .relation import Relation
 from .views import Ridged, Shifted, Signed, Tiled
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "KernelGram",
     "LowRank",
     "PrecomputedGram",
+    "Relation",
     "Ridged",
     "RowCache",
     "Shifted",

@@ -20,6 +20,7 @@ from .interior_point import InteriorPoint
 from .mpd import MPD
 from .nearest_point import NearestPoint
 from .newton import Newton
+from .potential_smo import PotentialSMO
 from .sor import SOR, Adatron
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "InteriorPoint",
     "Newton",
     "NearestPoint",
+    "PotentialSMO",
     "Solver",
     "judged",
     "knows_features",
@@ -54,6 +56,7 @@ SOLVERS: dict[str, type] = {
     "newton": Newton,
     "nearest-point": NearestPoint,
     "asvm": ASVM,
+    "potential-smo": PotentialSMO,
 }
 
 

@@ -1,0 +1,265 @@
+"""Q = K̃ᵀK̃ for any L × P matrix K of relations (PSVM §2): the Gram matrix of a Potential SVM.
+
+K relates L samples to P other objects (or to themselves); it need be neither square nor definite. K̃ is K column by
+column, with mean 0 and norm 1:
+
+    K̃_ij = √ω_i (K_ij − μ_j) / ν_j      μ_j = Σ ω_i K_ij / Σ ω_i      ν_j² = Σ ω_i (K_ij − μ_j)²
+
+with weights ω of the samples, so that Q and K̃ᵀy are those of ω_i copies of sample i. A column that is constant says
+nothing: it counts as 0. The P columns are what a solver sees as samples and the L samples are their features, so that
+Z = K̃ᵀ is a factor of Q.
+
+Centring is a correction of rank one, K̃ = diag(√ω) (K − 1μᵀ) diag(1/ν): a sparse K stays sparse, and one that lives on
+disk, or that a kernel gives column by column, stays there. A dense K in memory is normalised once, in a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import memory
+from .. import threads as th
+from ..rows import Rows
+from ..rows.blocks import Dense, Stored
+from .base import BLOCK_BYTES, Cost, Factor, Gram, checked_block
+from .distance import cross
+from .kernels import Kernel
+from .points import make_points, on_disk
+
+__all__ = ["Relation"]
+
+CONSTANT = 1e-13  # of the norm of a column: what is left of a constant one after its mean, by rounding
+TILE = 1 << 21  # bytes of relations that are normalised at a time
+
+
+class Relation(Gram):
+    """K̃ᵀK̃ over the columns of K."""
+
+    def __init__(self, columns, root: np.ndarray, mean: np.ndarray, scale: np.ndarray, plain: bool, cost: Cost) -> None:
+        self.columns = columns  # Kᵀ as rows: one row for each column of K; K̃ᵀ itself if ``plain``
+        self.root = root  # √ω
+        self.mean, self.scale = mean, scale  # μ and 1/ν, which is 0 for a constant column
+        self.plain = plain
+        self.n = columns.n
+        self.threads = columns.threads
+        self.cost = cost
+
+    # -- from a matrix, or from a kernel ------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, K, weight: np.ndarray | None = None, n_jobs: int | None = None) -> Relation:
+        """Over a matrix: an array, a sparse matrix, or a memory map, whose entries stay on disk."""
+        weight = np.ones(K.shape[0]) if weight is None else np.asarray(weight, np.float64)
+        if sp.issparse(K):
+            return cls._corrected(Rows.of(sp.csr_array(K.T), n_jobs), weight)
+        if on_disk(K):
+            # A map is read in the order in which it was written.
+            return cls._corrected(_Turned(Rows.of(K, n_jobs)) if K.flags.c_contiguous else Rows.of(K.T, n_jobs), weight)
+        if K.dtype == np.float32:  # which is not copied to float64 as a whole
+            return cls._corrected(Rows.of(np.ascontiguousarray(K.T), n_jobs), weight)
+        return cls._normalised(np.array(K.T, np.float64, order="C"), weight, n_jobs)
+
+    @classmethod
+    def over_kernel(
+        cls, kernel: Kernel, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Relation:
+        """K_ij = k(x_i, z_j), computed whole where that fits and else when columns are asked for; Z is X if None."""
+        weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, np.float64)
+        right = make_points(X, kernel)
+        left = right if Z is None else make_points(Z, kernel, like=right)
+        right, left = right.astype(np.float64), left.astype(np.float64)
+        cost, threads = Cost(), th.count(n_jobs)
+
+        def load(a: int, b: int, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
+            cost.evals += (b - a) * right.n
+            slots = None if out is None else np.arange(a, b)
+            return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
+
+        if 8 * left.n * right.n > memory.left_for_one():
+            return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost)
+        T = np.empty((left.n, right.n))
+        step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
+        for a in range(0, left.n, step):
+            load(a, min(left.n, a + step), T, threads)
+        return cls._normalised(T, weight, n_jobs, cost)
+
+    @classmethod
+    def over_function(
+        cls, function: Callable, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Relation:
+        """As ``over_kernel`` for a function K(X, Z) of any two kinds of objects."""
+        Z = X if Z is None else Z
+        weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, np.float64)
+        cost, shape = Cost(), (Z.shape[0], X.shape[0])
+
+        def load(a: int, b: int) -> np.ndarray:
+            cost.evals += (b - a) * shape[1]
+            return np.ascontiguousarray(checked_block(function, X, Z[a:b]).T)
+
+        if 8 * shape[0] * shape[1] > memory.left_for_one():
+            return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost)
+        return cls._normalised(load(0, shape[0]), weight, n_jobs, cost)
+
+    @classmethod
+    def _normalised(cls, T: np.ndarray, weight: np.ndarray, n_jobs: int | None, cost: Cost | None = None) -> Relation:
+        """K̃ᵀ written over T = Kᵀ."""
+        root, mean, scale = np.sqrt(weight), np.empty(len(T)), np.empty(len(T))
+
+        def normalise(a: int, b: int) -> None:
+            mean[a:b], scale[a:b] = _moments(T[a:b], weight)
+            T[a:b] -= mean[a:b, None]
+            T[a:b] *= scale[a:b, None]
+            T[a:b] *= root
+
+        longest = max(1, TILE // (8 * max(1, T.shape[1])))
+        th.spread(normalise, len(T), th.count(n_jobs), th.grain(4 * T.shape[1]), 1, longest)
+        return cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+
+    @classmethod
+    def _corrected(cls, columns, weight: np.ndarray, cost: Cost | None = None) -> Relation:
+        """K̃ by its correction of rank one."""
+        if isinstance(columns, _Turned):
+            mean, scale = columns.moments(weight)
+        else:
+            mean, scale = np.empty(columns.n), np.empty(columns.n)
+            for block, start in zip(columns.blocks, columns.edges[:-1], strict=True):
+                for a, b, tile in block.tiles():
+                    at = slice(int(start) + a, int(start) + b)
+                    mean[at], scale[at] = _moments(tile.data if isinstance(tile, Dense) else tile.csr(), weight)
+        return cls(columns, np.sqrt(weight), mean, scale, False, cost or Cost())
+
+    # -- products -----------------------------------------------------------------------------------------
+
+    @property
+    def samples(self) -> int:
+        """L."""
+        return len(self.root)
+
+    def along(self, w):
+        """K̃ᵀw for one w or several as columns."""
+        if self.plain:
+            return self.columns.dot(w)
+        u = _times(w, self.root)
+        return _times(self.columns.dot(u) - np.multiply.outer(self.mean, u.sum(axis=0)), self.scale)
+
+    def pulled(self, beta):
+        """K̃β for one β or several as columns."""
+        if self.plain:
+            return self.columns.t_dot(beta)
+        v = _times(beta, self.scale)
+        return _times(self.columns.t_dot(v) - self.mean @ v, self.root)
+
+    def some(self, index: np.ndarray) -> np.ndarray:
+        """These columns of K̃ as the rows of a dense array."""
+        found = self.columns.matrix(np.asarray(index))
+        found = found.toarray() if sp.issparse(found) else found
+        if self.plain:
+            return found
+        return (np.asarray(found, np.float64) - self.mean[index, None]) * self.scale[index, None] * self.root
+
+    def rows(self, index, out=None, slots=None):
+        self.cost.evals += len(index) * self.n
+        result = np.empty((len(index), self.n)) if out is None else out
+        slots = np.arange(len(index)) if slots is None else slots
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.samples, self.n)))
+        for a in range(0, len(index), step):
+            part = np.ascontiguousarray(self.some(index[a : a + step]).T)
+            result[slots[a : a + step]] = self.along(part).T
+        return result
+
+    def diag(self):
+        return (self.scale > 0.0).astype(np.float64)
+
+    def block(self, index):
+        self.cost.evals += len(index) ** 2
+        part = self.some(index)
+        return part @ part.T
+
+    def combine(self, index, coef, at=None, exact=True):
+        v = np.zeros(self.n)
+        np.add.at(v, index, coef)
+        product = self.along(self.pulled(v))
+        return product if at is None else product[at]
+
+    def take(self, index):
+        taken = self.columns.take(index)
+        return Relation(taken, self.root, self.mean[index], self.scale[index], self.plain, self.cost)
+
+    def factor(self):
+        return Factor(self.columns) if self.plain else None
+
+    def decision(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
+        """a and b with Σ_j α_j K̃_j(x) = Σ_j a_j K_j(x) + b for a sample x of weight 1."""
+        coef = alpha * self.scale
+        return coef, -float(self.mean @ coef)
+
+
+def _times(block: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Each row times its factor."""
+    return block * (factor if block.ndim == 1 else factor[:, None])
+
+
+def _moments(columns: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """μ and 1/ν of columns of K, which are rows here."""
+    total = float(weight.sum())
+    if sp.issparse(columns):
+        data, count = np.asarray(columns.data, np.float64), columns.shape[0]
+        owner, at = np.repeat(np.arange(count), np.diff(columns.indptr)), weight[columns.indices]
+        mean = np.bincount(owner, at * data, count) / total
+        away = data - mean[owner]
+        absent = np.maximum(0.0, total - np.bincount(owner, at, count))
+        squares = np.bincount(owner, at * away * away, count) + absent * mean * mean
+        size = np.bincount(owner, at * data * data, count)
+    else:
+        block = np.asarray(columns, np.float64)
+        mean = block @ weight / total
+        away = block - mean[:, None]
+        squares = np.einsum("ij,ij,j->i", away, away, weight)
+        size = np.einsum("ij,ij,j->i", block, block, weight)
+    return mean, _inverse(squares, size)
+
+
+def _inverse(squares: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """1/ν, or 0 for a column that is constant but for rounding."""
+    some = squares > (CONSTANT * CONSTANT) * size
+    return np.where(some, 1.0 / np.sqrt(np.where(some, squares, 1.0)), 0.0)
+
+
+class _Turned:
+    """Kᵀ by the rows of K: a file is read in the order in which it was written."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.n, self.d, self.threads = rows.d, rows.n, rows.threads
+
+    def dot(self, w):
+        return self.rows.t_dot(w)
+
+    def t_dot(self, v):
+        return self.rows.dot(v)
+
+    def matrix(self, index: np.ndarray) -> np.ndarray:
+        out = np.empty((len(index), self.d))
+        for a, b, tile in self._tiles():
+            out[:, a:b] = tile[:, index].T
+        return out
+
+    def take(self, index: np.ndarray) -> Rows:
+        return Rows([Dense(self.matrix(index))], self.threads)
+
+    def moments(self, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean = self.rows.t_dot(weight) / float(weight.sum())
+        squares, size = np.zeros(self.n), self.rows.t_squares(weight)
+        for a, b, tile in self._tiles():
+            away = tile - mean
+            squares += np.einsum("ij,ij,i->j", away, away, weight[a:b])
+        return mean, _inverse(squares, size)
+
+    def _tiles(self):
+        for block, start in zip(self.rows.blocks, self.rows.edges[:-1], strict=True):
+            for a, b, tile in block.tiles():
+                yield int(start) + a, int(start) + b, tile.data if isinstance(tile, Dense) else tile.csr().toarray()
