@@ -40,15 +40,15 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from .._jit import jit
 from ..goal import Goal
 from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import ERM, QP
-from ..rows import Block, Crew, Rows, Sparse
+from ..rows import Rows
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
 from .parts.constraints import Equality
+from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
 from .parts.row_sweeps import RowSweeps
 
@@ -61,11 +61,9 @@ SAMPLE_TOL = 0.03  # relative gap to which a sample is solved, whose solution is
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
 MOST_CG = 500
-TAKE_BELOW = 0.7  # share of rows with θ > 0 below which conjugate gradients get a copy of them
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 SEARCHES = 30  # Newton steps along a line
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
-UNPENALISED = 1e-12  # of what η costs all rows: keeps the system solvable where no row with θ > 0 sees η
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
@@ -137,19 +135,14 @@ class _Run:
 
     def __init__(self, options: Newton, erm: ERM, rows: Rows, constant: float, monitor: Monitor) -> None:
         self.options, self.erm, self.rows, self.constant, self.monitor = options, erm, rows, constant, monitor
-        d, k = rows.d, len(erm.phi)
-        extra = [*erm.phi] + ([np.full(erm.n, np.sqrt(constant))] if constant > 0 else [])
-        self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
-        self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])
-        self.parametric = slice(d, d + k)
-        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what the penalty or all rows would hold
-        self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
+        self.risk = LinearRisk(erm, rows, constant)
+        self.penalty, self.parametric = self.risk.penalty, self.risk.parametric
         self.x = np.zeros(len(self.penalty))
         self.f = np.zeros(erm.n)
         self.steps = 0
         self.length = 1.0  # of the last step
         self.theta = np.zeros(erm.n)
-        self.hessian = np.diag(self.penalty) if d <= options.explicit else None
+        self.hessian = np.diag(self.penalty) if rows.d <= options.explicit else None
         self.objectives: list[float] = []
 
     @cached_property
@@ -169,7 +162,7 @@ class _Run:
         """Go to where the coefficients ``start``, or a sample of the rows, send us."""
         self.tol = tol
         if start is not None and np.any(start):
-            self._move_to(self.penalty * self._pushed(start))
+            self._move_to(self.penalty * self.risk.pushed(start))
             self._fit_parameters()
         elif self.options.growing and self.erm.n >= SAMPLE_FROM:
             self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
@@ -180,7 +173,7 @@ class _Run:
         if goal.exact:
             return answer(qp, goal, beta, [eta])
         w = self.weights
-        kernel = self.f - self.extra[:, : len(eta)] @ eta
+        kernel = self.f - self.risk.extra[:, : len(eta)] @ eta
         if np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):
             # No row with a curvature sees η, which went where a flat direction led it: half way back is as good.
             middle = next(multipliers(qp, beta, kernel + qp.ridge * beta))
@@ -196,9 +189,9 @@ class _Run:
         before, waited = np.inf, 0
         while True:
             beta = erm.asked(self.f)
-            pushed = self._pushed(beta)
+            pushed = self.risk.pushed(beta)
             gradient = self.penalty * self.x - pushed
-            primal = self._objective(self.f, self.x)
+            primal = self.risk.value(self.x, self.f)
             gap = self._gap(primal, beta, pushed)
             stop = self._record(primal)
             if gap <= tol:
@@ -210,28 +203,15 @@ class _Run:
                 return Status.STALLED
             before = primal
             direction = self._direction(gradient, gap)
-            along = self._values(direction)
+            along = self.risk.values(direction)
             self.length = self._step(direction, along)
             self.steps += 1
 
     def _record(self, primal: float) -> Status | None:
         return self.monitor.step(self.steps, active=int(np.count_nonzero(self.theta)), primal=primal)
 
-    def _values(self, x: np.ndarray) -> np.ndarray:
-        """Ẑx: one pass."""
-        d = self.rows.d
-        return self.rows.dot(x[:d]) + self.extra @ x[d:]
-
-    def _pushed(self, beta: np.ndarray) -> np.ndarray:
-        """Ẑᵀβ: one pass."""
-        return np.concatenate([self.rows.t_dot(beta), beta @ self.extra])
-
     def _move_to(self, x: np.ndarray) -> None:
-        self.x, self.f = x, self._values(x)
-
-    def _objective(self, f: np.ndarray, x: np.ndarray) -> float:
-        loss = self.erm.loss
-        return 0.5 * float((self.penalty * x) @ x) + float(self.erm.cost @ loss.value(loss.argument(self.erm.y, f)))
+        self.x, self.f = x, self.risk.values(x)
 
     def feasible(self) -> np.ndarray:
         """The β that the losses ask for, moved onto φβ = 0."""
@@ -251,18 +231,18 @@ class _Run:
         if gap > self.tol or not len(self.erm.phi) or self.erm.K is None:
             return gap
         held = self._held(beta)
-        return relative(held, pushed + self._pushed(held - beta))
+        return relative(held, pushed + self.risk.pushed(held - beta))
 
     def _fit_parameters(self) -> None:
         """The η that suit w: Newton steps on them alone, which need no pass over the rows."""
-        columns = self.extra[:, : len(self.erm.phi)]
+        columns = self.risk.extra[:, : len(self.erm.phi)]
         first = 0.0
         for _ in range(PARAMETER_STEPS if columns.shape[1] else 0):
             gradient = -(self.erm.asked(self.f) @ columns)
             first = max(first, float(np.abs(gradient).max()))
             if np.abs(gradient).max() < PARAMETER_TOL * first:
                 break
-            H = (columns * self._curvature(self.f, far=True)[:, None]).T @ columns
+            H = (columns * self.risk.curvature(self.f, far=True)[:, None]).T @ columns
             direction = np.zeros_like(self.x)
             direction[self.parametric] = -np.linalg.lstsq(H, gradient, rcond=None)[0]
             self._step(direction, columns @ direction[self.parametric])
@@ -309,48 +289,42 @@ class _Run:
             if abs(slope) <= SEARCHED * first:
                 break
             short, long = (short, length) if slope > 0 else (length, long)
-            curvature = bent + float(self._curvature(f) @ (along * along))
+            curvature = bent + float(self.risk.curvature(f) @ (along * along))
             length = length - slope / curvature if curvature > 0 else np.inf
             if not short < length < long:
                 length = 0.5 * (short + long) if np.isfinite(long) else 2.0 * short
         return length
 
-    def _curvature(self, f: np.ndarray, far: bool = False) -> np.ndarray:
-        """θ; far from the minimum also of rows in the linear part of a Huber loss, which else count for nothing."""
-        loss = self.erm.loss
-        a = loss.argument(self.erm.y, f)
-        return self.erm.cost * (loss.secant(a) if far else loss.curvature(a))
-
     # -- directions -------------------------------------------------------------------------------------------
 
     def _direction(self, gradient: np.ndarray, gap: float) -> np.ndarray:
         """Where Newton's step goes, or about where."""
-        theta, before = self._curvature(self.f, gap > FAR or self.length < SHORT), self.theta
+        theta, before = self.risk.curvature(self.f, gap > FAR or self.length < SHORT), self.theta
         self.theta = theta
         if self.hessian is None:
             return self._conjugate_gradients(gradient, min(FORCING, np.sqrt(max(gap, 0.0))))
         for sign in (1.0, -1.0):
             part = np.maximum(sign * (theta - before), 0.0)
             if part.any():
-                self.hessian += sign * self.rows.normal(part, self.extra)
+                self.hessian += sign * self.risk.added(part)
         try:
             factor = cho_factor(self._damped(), check_finite=False)
         except LinAlgError:  # rows that came and went have left rounding larger than the penalty
-            self.hessian = np.diag(self.penalty) + self.rows.normal(theta, self.extra)
+            self.hessian = self.risk.hessian(theta)
             factor = factor_spd(self._damped(), self.rows.threads)
         return -cho_solve(factor, gradient, check_finite=False)
 
     def _damped(self) -> np.ndarray:
         """The Hessian, invertible even where no row with θ > 0 sees η."""
         damped = self.hessian.copy()
-        damped[np.diag_indices_from(damped)] += self.held
+        damped[np.diag_indices_from(damped)] += self.risk.held
         return damped
 
     def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
         """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
-        crew = self._curved()
+        crew = self.risk.curved(self.theta)
         diagonal = crew.sum("diagonal")
-        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.held)
+        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.risk.held)
         x = np.zeros_like(gradient)
         residual = -gradient
         z = residual / scale
@@ -363,7 +337,7 @@ class _Run:
             residual -= length * Hp
             if self.options.trace:
                 y = self.x + x
-                self.objectives.append(self._objective(self._values(y), y))
+                self.objectives.append(self.risk.value(y, self.risk.values(y)))
             z = residual / scale
             rho, last = float(residual @ z), rho
             if rho <= goal or self.monitor.stop_now():
@@ -371,82 +345,9 @@ class _Run:
             p = z + (rho / last) * p
         return x
 
-    def _curved(self) -> Crew:
-        """A crew over the rows with θ > 0."""
-        rows, theta, extra = self.rows, self.theta, self.extra
-        if not rows.stored:
-            index = np.flatnonzero(theta)
-            if len(index) < TAKE_BELOW * rows.n:
-                theta, extra = theta[index], extra[index]
-                rows = rows.take(index)
-        return rows.crew(_Curved, (theta, extra.T))
-
 
 class _Sample(_Run):
     """A run that nobody watches, but that may be stopped."""
 
     def _record(self, primal: float) -> Status | None:
         return self.monitor.stop_now()
-
-
-class _Curved:
-    """A block's part of Ẑᵀ diag(θ) Ẑ, by products."""
-
-    def __init__(self, block: Block, theta: np.ndarray, extra: np.ndarray) -> None:
-        self.block, self.theta, self.extra = block, theta, np.ascontiguousarray(extra.T)
-
-    def product(self, x: np.ndarray) -> np.ndarray:
-        d = self.block.d
-        out = np.zeros_like(x)
-        level = self.extra @ x[d:]
-        for a, b, tile in self.block.tiles():
-            theta = self.theta[a:b]
-            if isinstance(tile, Sparse):
-                curved_product(tile.indptr, tile.indices, tile.data, theta, level[a:b], x, out)
-            else:
-                level[a:b] = theta * (tile.dot(x[:d]) + level[a:b])
-                out[:d] += tile.t_dot(level[a:b])
-        out[d:] = level @ self.extra
-        return out
-
-    def diagonal(self) -> np.ndarray:
-        """The diagonal of the sum."""
-        d = self.block.d
-        out = np.zeros(d + self.extra.shape[1])
-        for a, b, tile in self.block.tiles():
-            if isinstance(tile, Sparse):
-                curved_diagonal(tile.indptr, tile.indices, tile.data, self.theta[a:b], out)
-            else:
-                out[:d] += self.theta[a:b] @ (tile.data * tile.data)
-        out[d:] = self.theta @ (self.extra * self.extra)
-        return out
-
-
-@jit
-def curved_product(indptr, indices, data, theta, level, x, out):
-    """out += Zᵀ θ (Zx + level), a row while it is near; level becomes θ (Zx + level)."""
-    for i in range(len(indptr) - 1):
-        start, stop = indptr[i], indptr[i + 1]
-        even, odd = level[i], 0.0
-        s = start
-        while s + 1 < stop:
-            even += data[s] * x[indices[s]]
-            odd += data[s + 1] * x[indices[s + 1]]
-            s += 2
-        if s < stop:
-            even += data[s] * x[indices[s]]
-        t = theta[i] * (even + odd)
-        level[i] = t
-        if t != 0.0:
-            for s in range(start, stop):
-                out[indices[s]] += t * data[s]
-
-
-@jit
-def curved_diagonal(indptr, indices, data, theta, out):
-    """out[j] += Σ_i θ_i Z_ij²."""
-    for i in range(len(indptr) - 1):
-        t = theta[i]
-        if t != 0.0:
-            for s in range(indptr[i], indptr[i + 1]):
-                out[indices[s]] += t * data[s] * data[s]

@@ -1,0 +1,138 @@
+"""The regularised risk of a linear machine as a function of its weights: value, gradient, Hessian and its products.
+
+    R(x) = ½ xᵀPx + Σ C_i ℓ(a_i),    a_i = y_i f_i or f_i − y_i,    f = Ẑx,   Ẑ = [Z, φᵀ, constant]
+
+x = (w, η, weight of a penalised bias), and P is 1 for all but η, which nothing penalises. With β_i = −C_i ∂ℓ/∂f_i,
+
+    gradient  Px − Ẑᵀβ        Hessian  P + Ẑᵀ diag(θ) Ẑ,   θ_i = C_i ℓ''(a_i)
+
+Each product with Ẑ is one pass over the rows, wherever they live.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._jit import jit
+from ...problem import ERM
+from ...rows import Block, Crew, Rows, Sparse
+
+__all__ = ["LinearRisk"]
+
+TAKE_BELOW = 0.7  # share of rows with θ > 0 below which products get a copy of them
+UNPENALISED = 1e-12  # of what η costs all rows: keeps a system solvable where no row with θ > 0 sees η
+
+
+class LinearRisk:
+    """What Newton's method needs to know of a linear machine with a smooth loss."""
+
+    def __init__(self, erm: ERM, rows: Rows, constant: float) -> None:
+        self.erm, self.rows = erm, rows
+        d, k = rows.d, len(erm.phi)
+        extra = [*erm.phi] + ([np.full(erm.n, np.sqrt(constant))] if constant > 0 else [])
+        self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
+        self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])  # the diagonal of P
+        self.parametric = slice(d, d + k)  # where η is in x
+        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what the penalty or all rows would hold
+        self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """f = Ẑx: one pass."""
+        d = self.rows.d
+        return self.rows.dot(x[:d]) + self.extra @ x[d:]
+
+    def pushed(self, beta: np.ndarray) -> np.ndarray:
+        """Ẑᵀβ: one pass."""
+        return np.concatenate([self.rows.t_dot(beta), beta @ self.extra])
+
+    def value(self, x: np.ndarray, f: np.ndarray) -> float:
+        """R(x), where f = Ẑx."""
+        loss = self.erm.loss
+        return 0.5 * float((self.penalty * x) @ x) + float(self.erm.cost @ loss.value(loss.argument(self.erm.y, f)))
+
+    def curvature(self, f: np.ndarray, far: bool = False) -> np.ndarray:
+        """θ; far from the minimum also of rows in the linear part of a Huber loss, which else count for nothing."""
+        loss = self.erm.loss
+        a = loss.argument(self.erm.y, f)
+        return self.erm.cost * (loss.secant(a) if far else loss.curvature(a))
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """P + Ẑᵀ diag(θ) Ẑ as a matrix."""
+        return np.diag(self.penalty) + self.added(theta)
+
+    def added(self, theta: np.ndarray) -> np.ndarray:
+        """Ẑᵀ diag(θ) Ẑ as a matrix; rows whose θ is 0 cost nothing."""
+        return self.rows.normal(theta, self.extra)
+
+    def curved(self, theta: np.ndarray) -> Crew:
+        """A crew over the rows with θ > 0, which answers "product" and "diagonal" of Ẑᵀ diag(θ) Ẑ."""
+        rows, extra = self.rows, self.extra
+        if not rows.stored:
+            index = np.flatnonzero(theta)
+            if len(index) < TAKE_BELOW * rows.n:
+                theta, extra = theta[index], extra[index]
+                rows = rows.take(index)
+        return rows.crew(CurvedRows, (theta, extra.T))
+
+
+class CurvedRows:
+    """A block's part of Ẑᵀ diag(θ) Ẑ, by products."""
+
+    def __init__(self, block: Block, theta: np.ndarray, extra: np.ndarray) -> None:
+        self.block, self.theta, self.extra = block, theta, np.ascontiguousarray(extra.T)
+
+    def product(self, x: np.ndarray) -> np.ndarray:
+        d = self.block.d
+        out = np.zeros_like(x)
+        level = self.extra @ x[d:]
+        for a, b, tile in self.block.tiles():
+            theta = self.theta[a:b]
+            if isinstance(tile, Sparse):
+                curved_product(tile.indptr, tile.indices, tile.data, theta, level[a:b], x, out)
+            else:
+                level[a:b] = theta * (tile.dot(x[:d]) + level[a:b])
+                out[:d] += tile.t_dot(level[a:b])
+        out[d:] = level @ self.extra
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of the sum."""
+        d = self.block.d
+        out = np.zeros(d + self.extra.shape[1])
+        for a, b, tile in self.block.tiles():
+            if isinstance(tile, Sparse):
+                curved_diagonal(tile.indptr, tile.indices, tile.data, self.theta[a:b], out)
+            else:
+                out[:d] += self.theta[a:b] @ (tile.data * tile.data)
+        out[d:] = self.theta @ (self.extra * self.extra)
+        return out
+
+
+@jit
+def curved_product(indptr, indices, data, theta, level, x, out):
+    """out += Zᵀ θ (Zx + level), a row while it is near; level becomes θ (Zx + level)."""
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        even, odd = level[i], 0.0
+        s = start
+        while s + 1 < stop:
+            even += data[s] * x[indices[s]]
+            odd += data[s + 1] * x[indices[s + 1]]
+            s += 2
+        if s < stop:
+            even += data[s] * x[indices[s]]
+        t = theta[i] * (even + odd)
+        level[i] = t
+        if t != 0.0:
+            for s in range(start, stop):
+                out[indices[s]] += t * data[s]
+
+
+@jit
+def curved_diagonal(indptr, indices, data, theta, out):
+    """out[j] += Σ_i θ_i Z_ij²."""
+    for i in range(len(indptr) - 1):
+        t = theta[i]
+        if t != 0.0:
+            for s in range(indptr[i], indptr[i + 1]):
+                out[indices[s]] += t * data[s] * data[s]
