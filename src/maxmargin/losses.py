@@ -27,7 +27,7 @@ __all__ = [
 DOMAIN_SLACK = 1e-12  # rounding that is still inside a conjugate's domain
 
 
-def _inside(value, condition):
+def _inside(value: np.ndarray, condition: np.ndarray) -> np.ndarray:
     return np.where(condition, value, np.inf)
 
 
@@ -44,28 +44,28 @@ class Loss(ABC):
     def conjugate_terms(self) -> tuple[float, float, float]:
         """(l, q, e) with conjugate(u) = l u + ½ q u² + e |u| in its domain: what makes the dual a QP."""
 
-    def argument(self, y, f):
+    def argument(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """What the loss looks at: the margin for classification, the residual for regression."""
         return y * f if self.classification else f - y
 
     @abstractmethod
-    def value(self, a):
+    def value(self, a: np.ndarray) -> np.ndarray:
         """The loss."""
 
     @abstractmethod
-    def slope(self, a):
+    def slope(self, a: np.ndarray) -> np.ndarray:
         """Its derivative (one of them at a corner)."""
 
     @abstractmethod
-    def curvature(self, a):
+    def curvature(self, a: np.ndarray) -> np.ndarray:
         """Its second derivative where it has one."""
 
-    def secant(self, a):
+    def secant(self, a: np.ndarray) -> np.ndarray:
         """The curvature of the parabola above the loss that touches it at a and is least where the loss begins."""
         return self.curvature(a)
 
     @abstractmethod
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         """Its convex conjugate."""
 
 
@@ -77,19 +77,19 @@ class Hinge(Loss):
     domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     @property
-    def conjugate_terms(self):
+    def conjugate_terms(self) -> tuple[float, float, float]:
         return 1.0, 0.0, 0.0
 
-    def value(self, m):
+    def value(self, m: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, 1.0 - m)
 
-    def slope(self, m):
+    def slope(self, m: np.ndarray) -> np.ndarray:
         return np.where(m < 1.0, -1.0, 0.0)
 
-    def curvature(self, m):
+    def curvature(self, m: np.ndarray) -> np.ndarray:
         return np.zeros_like(m)
 
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         return _inside(u, (u >= -1.0 - DOMAIN_SLACK) & (u <= DOMAIN_SLACK))
 
 
@@ -102,19 +102,19 @@ class SquaredHinge(Loss):
     domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
 
     @property
-    def conjugate_terms(self):
+    def conjugate_terms(self) -> tuple[float, float, float]:
         return 1.0, 0.5, 0.0
 
-    def value(self, m):
+    def value(self, m: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, 1.0 - m) ** 2
 
-    def slope(self, m):
+    def slope(self, m: np.ndarray) -> np.ndarray:
         return -2.0 * np.maximum(0.0, 1.0 - m)
 
-    def curvature(self, m):
+    def curvature(self, m: np.ndarray) -> np.ndarray:
         return np.where(m < 1.0, 2.0, 0.0)
 
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         return _inside(u + u * u / 4.0, u <= DOMAIN_SLACK)
 
 
@@ -128,24 +128,24 @@ class HuberHinge(Loss):
     domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     @property
-    def conjugate_terms(self):
+    def conjugate_terms(self) -> tuple[float, float, float]:
         return 1.0 + self.delta, 2.0 * self.delta, 0.0
 
-    def value(self, m):
+    def value(self, m: np.ndarray) -> np.ndarray:
         t = 1.0 + self.delta - m
         return np.where(t <= 0, 0.0, np.where(t >= 2 * self.delta, 1.0 - m, t * t / (4 * self.delta)))
 
-    def slope(self, m):
+    def slope(self, m: np.ndarray) -> np.ndarray:
         return -np.clip((1.0 + self.delta - m) / (2 * self.delta), 0.0, 1.0)
 
-    def curvature(self, m):
+    def curvature(self, m: np.ndarray) -> np.ndarray:
         return np.where(np.abs(1.0 - m) < self.delta, 1.0 / (2 * self.delta), 0.0)
 
-    def secant(self, m):
+    def secant(self, m: np.ndarray) -> np.ndarray:
         t = 1.0 + self.delta - m
         return np.where(t > 0, 1.0 / np.maximum(t, 2 * self.delta), 0.0)
 
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         return _inside((1.0 + self.delta) * u + self.delta * u * u, (u >= -1.0 - DOMAIN_SLACK) & (u <= DOMAIN_SLACK))
 
 
@@ -158,19 +158,19 @@ class EpsilonInsensitive(Loss):
     domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     @property
-    def conjugate_terms(self):
+    def conjugate_terms(self) -> tuple[float, float, float]:
         return 0.0, 0.0, self.epsilon
 
-    def value(self, r):
+    def value(self, r: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, np.abs(r) - self.epsilon)
 
-    def slope(self, r):
+    def slope(self, r: np.ndarray) -> np.ndarray:
         return np.where(np.abs(r) > self.epsilon, np.sign(r), 0.0)
 
-    def curvature(self, r):
+    def curvature(self, r: np.ndarray) -> np.ndarray:
         return np.zeros_like(r)
 
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         return _inside(self.epsilon * np.abs(u), np.abs(u) <= 1.0 + DOMAIN_SLACK)
 
 
@@ -184,19 +184,19 @@ class SquaredEpsilonInsensitive(Loss):
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
 
     @property
-    def conjugate_terms(self):
+    def conjugate_terms(self) -> tuple[float, float, float]:
         return 0.0, 0.5, self.epsilon
 
-    def value(self, r):
+    def value(self, r: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, np.abs(r) - self.epsilon) ** 2
 
-    def slope(self, r):
+    def slope(self, r: np.ndarray) -> np.ndarray:
         return 2.0 * np.sign(r) * np.maximum(0.0, np.abs(r) - self.epsilon)
 
-    def curvature(self, r):
+    def curvature(self, r: np.ndarray) -> np.ndarray:
         return np.where(np.abs(r) > self.epsilon, 2.0, 0.0)
 
-    def conjugate(self, u):
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
         return self.epsilon * np.abs(u) + u * u / 4.0
 
 

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -202,11 +203,11 @@ class KernelGram(Gram):
             return points.astype(np.float32)
         return self.exact.astype(np.float64)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
         return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return self.kernel.diag(self.exact.norms)
 
     def _like(self, exact: Points, fast: Points) -> KernelGram:
@@ -216,31 +217,33 @@ class KernelGram(Gram):
         other._adopt()
         return other
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         exact = self.exact.take(index)
         return self._like(exact, self.fast.take(index) if self.fast is not self.exact else exact)
 
-    def wide(self):
+    def wide(self) -> Gram:
         return self if self.dtype == np.float64 else self._like(self.exact, self.exact.astype(np.float64))
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         points = self.exact if exact else self.fast
         right = points if at is None else points.take(at)
         self.cost.evals += len(index) * right.n
         left = points.take(index).astype(np.float64 if exact else points.dtype)
         return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         self.cost.evals += len(index) ** 2
         points = self.exact.take(index).astype(np.float64)
         return cross(self.kernel, points, points, threads=self.threads)
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         if self._first is None:
             self._first = _first_equal_row(self.exact)
         return self._first
 
-    def matvec(self, v):
+    def matvec(self, v: np.ndarray) -> np.ndarray:
         """As every Gram's; points that are known to be equal are looked at once."""
         if self._first is None:
             return super().matvec(v)
@@ -250,15 +253,15 @@ class KernelGram(Gram):
         out[heads] = self.combine(used, sums[used], heads)
         return out[self._first]
 
-    def factor(self):
+    def factor(self) -> Factor | None:
         if self.kernel.code != LINEAR:
             return None
         if self._factor is None:
-            data = self.exact.data
+            data: Any = self.exact.data  # an array, or three of CSR
             self._factor = Factor(Rows.of(Sparse(*data, self.exact.d) if self.exact.sparse else data, self.threads))
         return self._factor
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         factor = self.factor()
         return None if factor is None else factor.rows.t_dot(beta)
 
@@ -329,7 +332,7 @@ class PrecomputedGram(Gram):
         self.n = len(K) if index is None else len(index)
         self.dtype = K.dtype if K.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
         block = self.K[index] if self.index is None else self.K[np.ix_(self.index[index], self.index)]
         if out is None:
@@ -337,21 +340,23 @@ class PrecomputedGram(Gram):
         out[slots] = block
         return out
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         diagonal = np.asarray(self.K.diagonal(), np.float64)
         return diagonal if self.index is None else diagonal[self.index]
 
-    def whole(self):
+    def whole(self) -> np.ndarray:
         return self.K if self.index is None and self.K.flags.c_contiguous and self.K.dtype == self.dtype else None
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         base = index if self.index is None else self.index[index]
         return np.asarray(self.K[np.ix_(base, base)], np.float64)
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return PrecomputedGram(self.K, index if self.index is None else self.index[index], self.cost)
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         base = np.arange(self.n) if self.index is None else self.index
         columns = base if at is None else base[at]
         out = np.zeros(len(columns))
@@ -375,23 +380,25 @@ class CallableGram(Gram):
         self.cost.evals += left.shape[0] * right.shape[0]
         return checked_block(self.function, left, right)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         block = self._block(self.X[index], self.X)
         if out is None:
             return block
         out[slots] = block
         return out
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return np.array([self._block(self.X[i : i + 1], self.X[i : i + 1])[0, 0] for i in range(self.n)])
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self._block(self.X[index], self.X[index])
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return CallableGram(self.function, self.X[index], self.cost)
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         right = self.X if at is None else self.X[at]
         out = np.zeros(right.shape[0])
         step = max(1, BLOCK_BYTES // (8 * max(1, right.shape[0])))

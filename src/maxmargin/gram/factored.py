@@ -27,16 +27,16 @@ class Factored(Gram):
         self.cost = cost or Cost()
         self._diag: np.ndarray | None = None
 
-    def factor(self):
+    def factor(self) -> Factor | None:
         return Factor(self.Z)
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return self.Z.dot(w)
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         return self.Z.t_dot(beta)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
         block = self._cross(np.asarray(index), self.Z)
         if out is None:
@@ -54,22 +54,24 @@ class Factored(Gram):
             out[a : a + step] = right.dot(np.ascontiguousarray(dense.T, np.float64)).T
         return out
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         if self._diag is None:
             self._diag = self.Z.squared_norms()
         return self._diag.copy()
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return Factored(self.Z.take(index), cost=self.cost)
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         self.cost.evals += len(index) + (self.n if at is None else len(at))
         v = np.zeros(self.n)
         np.add.at(v, index, coef)
         w = self.Z.t_dot(v)
         return self.Z.dot(w) if at is None else self.Z.take(at).dot(w)
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         self.cost.evals += len(index) ** 2
         if not len(index):
             return np.zeros((0, 0))
@@ -83,7 +85,7 @@ class Factored(Gram):
             return part @ part.T
         return (part @ part.T).toarray()
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         """Neighbours after sorting by a random projection, checked entry by entry."""
         key = self.Z.dot(np.random.default_rng(0).normal(size=self.Z.d))
         key = np.rint(key * (KEYS / max(float(np.abs(key).max(initial=0.0)), np.finfo(float).tiny)))

@@ -62,17 +62,17 @@ class LowRank(Factored):
         """At least trace(K − L Lᵀ)."""
         return float(self.lacking.sum())
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return LowRank(self.inner.take(index), self.Z.take(index), self.lacking[index])
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         return self.inner.duplicates()
 
-    def hides(self, beta):
+    def hides(self, beta: np.ndarray) -> tuple[float, float]:
         u = float(np.sqrt(self.lacking) @ np.abs(beta))
         return 0.5 * u * u, float(np.sqrt(self.lacking.max(initial=0.0))) * u
 
-    def original(self):
+    def original(self) -> Gram:
         return self.inner
 
 

@@ -20,10 +20,10 @@ class _View(Gram):
         self.threads = inner.threads
         self.cost = inner.cost
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         return self.inner.duplicates()
 
-    def factor(self):
+    def factor(self) -> Factor | None:
         inner = self.inner.factor()
         return None if inner is None else self._factor(inner)
 
@@ -31,18 +31,18 @@ class _View(Gram):
         """The factor of the view, given that of what it views."""
         return None
 
-    def hides(self, beta):
+    def hides(self, beta: np.ndarray) -> tuple[float, float]:
         return self.inner.hides(beta)
 
     @abstractmethod
     def _like(self, inner: Gram) -> Gram:
         """The same view of another matrix of the same points."""
 
-    def original(self):
+    def original(self) -> Gram:
         inner = self.inner.original()
         return self if inner is self.inner else self._like(inner)
 
-    def wide(self):
+    def wide(self) -> Gram:
         return self._like(self.inner.wide())
 
 
@@ -54,39 +54,41 @@ class Ridged(_View):
         self.added = np.asarray(ridge, np.float64)
         self.ridge = self.added if inner.ridge is None else inner.ridge + self.added
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         block = self.inner.rows(index, out, slots)
         block[np.arange(len(index)) if out is None else slots, index] += self.added[index]
         return block
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return self.inner.diag() + self.added
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.where(index[:, None] == index, self.added[index], 0.0)
 
-    def _like(self, inner):
+    def _like(self, inner: Gram) -> Gram:
         return Ridged(inner, self.added)
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return Ridged(self.inner.take(index), self.added[index])
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         full = self.inner.combine(index, coef, at, exact)
         where = np.zeros(self.n)
         where[index] = coef * self.added[index]
         return full + (where if at is None else where[at])
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         return None  # equal points have rows that differ on the diagonal
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return self.inner.along(w)
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         return self.inner.pulled(beta)
 
-    def _factor(self, inner):
+    def _factor(self, inner: Factor) -> Factor | None:
         return Factor(inner.rows, self.ridge)
 
 
@@ -97,7 +99,7 @@ class Shifted(_View):
         super().__init__(inner)
         self.constant = constant
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         block = self.inner.rows(index, out, slots)
         if out is None:
             block += self.constant
@@ -105,29 +107,31 @@ class Shifted(_View):
             out[slots] += self.constant
         return block
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return self.inner.diag() + self.constant
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + self.constant
 
-    def _like(self, inner):
+    def _like(self, inner: Gram) -> Gram:
         return Shifted(inner, self.constant)
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return Shifted(self.inner.take(index), self.constant)
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         return self.inner.combine(index, coef, at, exact) + self.constant * np.sum(coef)
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return self.inner.along(w[:-1]) + self.constant**0.5 * w[-1]
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         w = self.inner.pulled(beta) if self.constant >= 0 else None
         return None if w is None else np.append(w, self.constant**0.5 * beta.sum())
 
-    def _factor(self, inner):
+    def _factor(self, inner: Factor) -> Factor | None:
         return Factor(inner.rows.widened(self.constant**0.5), inner.ridge) if self.constant >= 0 else None
 
 
@@ -143,45 +147,47 @@ class Tiled(_View):
         self.point = np.tile(np.arange(inner.n), 2) if point is None else point
         self.n = len(self.point)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         block = self.inner.rows(self.point[index])[:, self.point]
         if out is None:
             return block
         out[slots] = block
         return out
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return self.inner.diag()[self.point]
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.point[index])
 
-    def _like(self, inner):
+    def _like(self, inner: Gram) -> Gram:
         return Tiled(inner, self.point)
 
-    def hides(self, beta):
+    def hides(self, beta: np.ndarray) -> tuple[float, float]:
         return self.inner.hides(np.bincount(self.point, beta, self.inner.n))
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return self.inner.along(w)[self.point]
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         return None if self.inner.ridge is not None else self.inner.pulled(np.bincount(self.point, beta, self.inner.n))
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         kept, point = np.unique(self.point[index], return_inverse=True)
         return Tiled(self.inner.take(kept), point)
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         summed = np.zeros(self.inner.n)
         np.add.at(summed, self.point[index], coef)
         used = np.flatnonzero(summed)
         return self.inner.combine(used, summed[used], None, exact)[self.point if at is None else self.point[at]]
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         return None
 
-    def _factor(self, inner):
+    def _factor(self, inner: Factor) -> Factor | None:
         if inner.ridge is not None:
             return None  # it is off the diagonal now
         times, rest = divmod(self.n, self.inner.n)
@@ -197,7 +203,7 @@ class Signed(_View):
         super().__init__(inner)
         self.sign = np.asarray(sign, np.float64)
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         block = self.inner.rows(index)
         block *= self.sign.astype(block.dtype)
         block *= self.sign[index, None].astype(block.dtype)
@@ -206,30 +212,32 @@ class Signed(_View):
         out[slots] = block
         return out
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return self.inner.diag()
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) * np.outer(self.sign[index], self.sign[index])
 
-    def _like(self, inner):
+    def _like(self, inner: Gram) -> Gram:
         return Signed(inner, self.sign)
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Gram:
         return Signed(self.inner.take(index), self.sign[index])
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         summed = self.inner.combine(index, coef * self.sign[index], at, exact)
         return summed * (self.sign if at is None else self.sign[at])
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return self.sign * self.inner.along(w)
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         return self.inner.pulled(self.sign * beta)
 
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray | None:
         return None
 
-    def _factor(self, inner):
+    def _factor(self, inner: Factor) -> Factor | None:
         return Factor(inner.rows.scaled(self.sign), inner.ridge)

@@ -65,7 +65,7 @@ class Block(ABC):
         """The rows as pieces in memory: start, stop, rows."""
 
     @abstractmethod
-    def gather(self, index: np.ndarray):
+    def gather(self, index: np.ndarray) -> Any:
         """Rows with these ascending numbers as an array or as CSR."""
 
     @abstractmethod
@@ -185,7 +185,7 @@ class Dense(Block):
     def work(self) -> int:
         return self.data.size
 
-    def tiles(self):
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
         step = max(16, TILE_BYTES // (8 * max(1, self.d)))
         if self.n <= step:
             yield 0, self.n, Dense(self._wide(0, self.n))
@@ -197,40 +197,42 @@ class Dense(Block):
     def _wide(self, a: int, b: int) -> np.ndarray:
         return np.asarray(self.data[a:b], np.float64)
 
-    def dot(self, w, out=None):
+    def dot(self, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         if self.data.dtype != np.float64:
             return super().dot(w, out)
         return np.matmul(self.data, w, out=out)
 
-    def t_dot(self, v):
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
         return self.data.T @ v if self.data.dtype == np.float64 else super().t_dot(v)
 
-    def squared_norms(self, out=None):
+    def squared_norms(self, out: np.ndarray | None = None) -> np.ndarray:
         if self.data.dtype != np.float64:
             return super().squared_norms(out)
         return np.einsum("ij,ij->i", self.data, self.data, out=out)
 
-    def t_squares(self, v):
+    def t_squares(self, v: np.ndarray) -> np.ndarray:
         if self.data.dtype != np.float64 or self.data.nbytes > 2 * TILE_BYTES:
             return super().t_squares(v)
         return (self.data * self.data).T @ v
 
-    def collect(self, theta: np.ndarray, extra: np.ndarray, buffer: np.ndarray, first: int, filled: int):
+    def collect(
+        self, theta: np.ndarray, extra: np.ndarray, buffer: np.ndarray, first: int, filled: int
+    ) -> tuple[int, int]:
         """Rows from ``first`` on, times √θ, appended to the buffer while there is room: next row and filling."""
         return dense_pack(self.data, theta, extra, buffer, first, filled)
 
-    def gather(self, index):
+    def gather(self, index: np.ndarray) -> Any:
         return self.data[index]
 
-    def split(self, parts):
+    def split(self, parts: int) -> list[Block]:
         edges = np.linspace(0, self.n, parts + 1).astype(np.int64)
         return [Dense(self.data[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
 
-    def scaled(self, factor):
+    def scaled(self, factor: np.ndarray) -> Block:
         dtype = self.data.dtype if self.data.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         return Dense(self.data * factor[:, None].astype(dtype))
 
-    def widened(self, constant):
+    def widened(self, constant: float) -> Block:
         out = np.empty((self.n, self.d + 1), np.result_type(self.data.dtype, np.float32))
         out[:, :-1], out[:, -1] = self.data, constant
         return Dense(out)
@@ -260,35 +262,37 @@ class Sparse(Block):
         """Rows a … b − 1; nothing is copied."""
         return Sparse(self.indptr[a : b + 1], self.indices, self.data, self.d)
 
-    def tiles(self):
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
         step = max(64, TILE_ENTRIES * self.n // max(1, self.work))
         for a in range(0, self.n, step):
             b = min(self.n, a + step)
             yield a, b, self.part(a, b)
 
-    def dot(self, w, out=None):
+    def dot(self, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((self.n, *np.shape(w)[1:])) if out is None else out
         columns = (w[:, None], out[:, None]) if np.ndim(w) == 1 else (w, out)
         csr_dot(self.indptr, self.indices, self.data, *columns)
         return out
 
-    def t_dot(self, v):
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
         out = np.zeros((self.d, *np.shape(v)[1:]))
         columns = (v[:, None], out[:, None]) if np.ndim(v) == 1 else (v, out)
         csr_t_dot(self.indptr, self.indices, self.data, *columns)
         return out
 
-    def squared_norms(self, out=None):
+    def squared_norms(self, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty(self.n) if out is None else out
         csr_squares(self.indptr, self.data, out)
         return out
 
-    def t_squares(self, v):
+    def t_squares(self, v: np.ndarray) -> np.ndarray:
         out = np.zeros(self.d)
         csr_t_squares(self.indptr, self.indices, self.data, v, out)
         return out
 
-    def collect(self, theta, extra, buffer, first, filled):
+    def collect(
+        self, theta: np.ndarray, extra: np.ndarray, buffer: np.ndarray, first: int, filled: int
+    ) -> tuple[int, int]:
         """As dense rows do."""
         return spread_rows(self.indptr, self.indices, self.data, theta, extra, buffer, first, filled)
 
@@ -297,21 +301,21 @@ class Sparse(Block):
         a, b = int(self.indptr[0]), int(self.indptr[-1])
         return sp.csr_array((self.data[a:b], self.indices[a:b], self.indptr - a), shape=(self.n, self.d))
 
-    def gather(self, index):
+    def gather(self, index: np.ndarray) -> Any:
         return self.csr()[index]
 
-    def split(self, parts):
+    def split(self, parts: int) -> list[Block]:
         inside = np.searchsorted(self.indptr, self.indptr[0] + self.work * np.arange(1, parts) // parts)
         edges = np.unique(np.concatenate([[0], inside, [self.n]]))
         return [self.part(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
-    def scaled(self, factor):
+    def scaled(self, factor: np.ndarray) -> Block:
         out = np.empty(self.work, self.data.dtype)
         csr_scale(self.indptr, self.data, np.asarray(factor, np.float64), out)
         a, b = int(self.indptr[0]), int(self.indptr[-1])
         return Sparse(self.indptr - a, self.indices[a:b], out, self.d)
 
-    def widened(self, constant):
+    def widened(self, constant: float) -> Block:
         size = self.work + self.n
         offsets, features = _wide_enough(self.indptr.dtype, size), _wide_enough(self.indices.dtype, self.d)
         wider = np.zeros(self.n + 1, offsets), np.empty(size, features), np.empty(size, self.data.dtype)
@@ -336,14 +340,14 @@ class Stored(Block):
     def work(self) -> int:
         return self.n * self.d
 
-    def tiles(self):
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
         for start in range(0, self.n, self.tile):
             stop = min(self.n, start + self.tile)
             rows = self.load(start, stop)
             for a, b, tile in (Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows))).tiles():
                 yield start + a, start + b, tile
 
-    def gather(self, index):
+    def gather(self, index: np.ndarray) -> Any:
         parts, out, filled = [], None, 0
         for start in range(0, self.n, self.tile):
             stop = min(self.n, start + self.tile)
@@ -363,7 +367,7 @@ class Stored(Block):
             return out
         return sp.vstack(parts, format="csr") if parts else self.load(0, 1)[:0]
 
-    def split(self, parts):
+    def split(self, parts: int) -> list[Block]:
         edges = np.linspace(0, self.n, parts + 1).astype(np.int64)
         return [self._part(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
 
@@ -371,17 +375,17 @@ class Stored(Block):
         return Stored(lambda a, b: self.load(first + a, first + b), last - first, self.d, self.tile)
 
     def _changed(self, change: Callable[[Block, int, int], Block], d: int) -> Stored:
-        def load(a: int, b: int):
+        def load(a: int, b: int) -> Any:
             rows = self.load(a, b)
             changed = change(Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows)), a, b)
             return changed.csr() if isinstance(changed, Sparse) else changed.data  # type: ignore[attr-defined]
 
         return Stored(load, self.n, d, self.tile)
 
-    def scaled(self, factor):
+    def scaled(self, factor: np.ndarray) -> Block:
         return self._changed(lambda block, a, b: block.scaled(factor[a:b]), self.d)
 
-    def widened(self, constant):
+    def widened(self, constant: float) -> Block:
         return self._changed(lambda block, a, b: block.widened(constant), self.d + 1)
 
 
