@@ -105,7 +105,6 @@ class NuSVC:
         level = bias - side * minus_rho  # of the other class: stays
         return moved, side * (moved - level)
 
-
     @staticmethod
     def _tilted(qp: QP, beta: np.ndarray, bias: float) -> float:
         """The bias of a machine without a margin, where no function is left either: towards the heavier class.

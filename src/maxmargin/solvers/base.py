@@ -18,7 +18,9 @@ from ..solution import Certificate, Solution, Status
 from .parts.constraints import Equality
 from .parts.fixed_sums import Groups, pairs_keep
 
-__all__ = ["GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "run", "spent"]
+__all__ = [
+    "GOAL", "Answer", "LinearForm", "Solver", "answer", "close", "judged", "linear_form", "multipliers", "run", "spent",
+]  # fmt: skip
 
 GOAL = Goal(violation=1e-3)  # LIBSVM's default
 
@@ -117,7 +119,7 @@ def run(solver: Solver, qp: QP, goal: Goal, start: np.ndarray | None, monitor: M
 
 
 def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) -> Answer | None:
-    """A point on the line from a start (None: no coefficients) to a solution that has a lower dual value than the start.
+    """A point on the line from a start (None: no coefficients) to a solution whose dual value is below the start's.
 
     Interior points, and coefficients that a primal method asks for, may be worse than none until late, but mostly by
     their size only. The objective along the line is a parabola, and kinks of ε|β| lie below the line between its ends.
