@@ -102,10 +102,13 @@ def test_what_is_worse_than_its_start_ends_no_worse():
 
 def test_as_many_constraints_as_free_variables_leave_nothing_to_solve():
     """The matrix of two points has rank one but for rounding, and the sum of each is fixed."""
-    H = (0.0017090921799808186 * np.outer([1.0, 5.0], [1.0, 5.0])) ** 3
-    A = np.array([[1.0, 1.0], [-1.0, 1.0]])
-    qp = QP(PrecomputedGram(H), np.zeros(2), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), A, np.array([0.0, 1.0]))
-    beta = np.array([-0.5, 0.5])
+    small, mixed, large = (
+        float.fromhex(x) for x in ("0x1.57109e4112c8cp-28", "0x1.4f063a8b8c581p-21", "0x1.472c152c470e0p-14")
+    )
+    H = np.array([[small, mixed], [mixed, large]])  # a pivot of 10⁻⁶ times the other is left of it, from rounding
+    A = np.array([[1.0, 1.0], [1.0, -1.0]])
+    qp = QP(PrecomputedGram(H), np.zeros(2), np.array([0.0, -1.0]), np.array([1.0, 0.0]), A, np.array([0.0, 1.0]))
+    beta = np.array([0.5, -0.5])
     found = newton_finish(qp.H, qp, Groups.of(qp), beta, -qp.times(beta), 10)
     np.testing.assert_allclose(found, beta, rtol=1e-12)
 
