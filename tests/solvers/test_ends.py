@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import VARIANTS, fast_problem, make_data, skip_unless_takes
-from maxmargin import LinearSVR
+from maxmargin import SVC, LinearSVR
+from maxmargin.estimators.multiclass import pair_weights
 from maxmargin.formulations import CSVC, EpsilonSVR
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram
@@ -98,6 +100,19 @@ def test_what_is_worse_than_its_start_ends_no_worse():
     assert found.certificate.dual >= -qp.objective(start)
     assert found.status is Status.CALLBACK
     assert monitor.history.column("objective")[-1] == -found.certificate.dual
+
+
+def test_weights_are_those_of_the_coefficients_that_were_asked_for():
+    """The first interior point has coefficients, and no weights yet."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)) + 5.0, np.arange(60) % 3
+    with pytest.warns(ConvergenceWarning):
+        model = SVC(kernel="linear", C=50.0, solver="interior-point", loss="squared_hinge", callback=lambda step: True)
+        model.fit(X, y)
+    model.decision_function_shape = "ovo"
+    W = pair_weights(model.dual_coef_, model.n_support_, model.support_vectors_)
+    np.testing.assert_allclose(model.coef_, W, atol=1e-9 * np.abs(W).max(initial=1.0))
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_.T + model.intercept_, rtol=1e-9, atol=1e-9)
 
 
 def test_as_many_constraints_as_free_variables_leave_nothing_to_solve():
