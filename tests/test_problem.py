@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import DEFINITE, VARIANTS, make_data
-from maxmargin.formulations import Samples
-from maxmargin.gram import PrecomputedGram, Ridged
+from maxmargin.formulations import CSVC, Samples
+from maxmargin.gram import Factored, PrecomputedGram, Ridged
 from maxmargin.losses import Hinge
 from maxmargin.problem import ERM, QP
 from referee import naive_kernel, objective, referee
@@ -196,3 +196,15 @@ def test_a_bad_problem_is_refused(change, message):
 def test_a_wrong_length_of_a_box_is_refused():
     with pytest.raises(ValueError):
         QP(**(GOOD | {"upper": [1.0, 1.0]}))
+
+
+def test_a_primal_value_is_not_lost_in_a_low_dual_value():
+    """Far from the end coefficients may have a dual value of −10²⁰; a model costs what it costs."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
+    qp = CSVC(C=0.3, loss="squared_hinge").qp(Factored(X), y, np.ones(20))
+    beta = 1e10 * y * np.where(y > 0, (y < 0).sum(), (y > 0).sum())
+    found = qp.certificate(beta, np.array([0.1]), np.zeros(3))
+    assert found.dual < -1e20
+    assert found.primal == pytest.approx(0.3 * np.sum((1.0 - 0.1 * y) ** 2), rel=1e-12)
+    assert found.gap == pytest.approx(-found.dual, rel=1e-12)

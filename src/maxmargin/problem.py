@@ -183,18 +183,20 @@ class QP:
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
         """How far the objective can be from its optimum (see above)."""
-        return self._bounds(beta, eta, s)[0]
+        return self._bounds(beta, eta, s, self.ridge)[0]
 
-    def _bounds(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> tuple[float, float]:
-        """The gap, and the primal value without ½ βᵀKβ."""
-        rows = [self._row_bounds(beta[at], s[at], at) for at in _spans(self.n)]
+    def _bounds(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within=None) -> tuple[float, float]:
+        """The gap, and the primal value without ½ βᵀKβ; ``within`` times β is a part of s that does not belong to r."""
+        rows = []
+        for at in _spans(self.n):
+            r = s[at] if within is None else s[at] - within[at] * beta[at]
+            rows.append(self._row_bounds(beta[at], r, at))
         gap, risk = (float(sum(column)) for column in zip(*rows, strict=True)) if rows else (0.0, 0.0)
         return gap - float(eta @ (self.A @ beta - self.b)), risk + float(eta @ self.b)
 
-    def _row_bounds(self, beta: np.ndarray, s: np.ndarray, at: slice) -> tuple[float, float]:
+    def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: slice) -> tuple[float, float]:
         """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
         lower, upper, eps, ridge = self.lower[at], self.upper[at], self.eps[at], self.ridge
-        r = s if ridge is None else s - ridge[at] * beta
         # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
         z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
         if ridge is not None:
@@ -218,14 +220,15 @@ class QP:
         H_beta, own = self.times(beta), self.weights(beta)
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
-        ridge = 0.0 if self.ridge is None else self.ridge * beta
         if w is not None and not np.array_equal(w, own):
-            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w) + ridge))
+            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
             penalty = 0.5 * float(w @ w)
         else:
-            gap, risk = self._bounds(beta, eta, slope)
-            penalty = 0.5 * float(beta @ (H_beta - ridge))
+            gap, risk = self._bounds(beta, eta, slope, self.ridge)
+            penalty = 0.5 * float(beta @ H_beta) - (
+                0.0 if self.ridge is None else 0.5 * float(beta * beta @ self.ridge)
+            )
         if -GAP_ROUNDING * max(abs(dual), self.idle) < gap < 0.0:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.

@@ -258,7 +258,7 @@ class KernelGram(Gram):
             return None
         if self._factor is None:
             data: Any = self.exact.data  # an array, or three of CSR
-            self._factor = Factor(Rows.of(Sparse(*data, self.exact.d) if self.exact.sparse else data, self.threads))
+            self._factor = Factor(Rows.of(Sparse(*data[:3], self.exact.d) if self.exact.sparse else data, self.threads))
         return self._factor
 
     def pulled(self, beta: np.ndarray) -> np.ndarray | None:

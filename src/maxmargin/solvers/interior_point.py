@@ -417,10 +417,11 @@ class _Run:
         """β with its proof; where Zᵀβ is too coarse to prove what is asked, with that of the weights w.
 
         Zᵀβ is known to u Σ|β_i|‖z_i‖ only, which may be far more than w where features or boxes are large; Z times that
-        error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z.
+        error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z. Who asks for
+        coefficients gets weights that are theirs, unless they are as coarse as that.
         """
         found = answer(self.qp, self.goal, beta, [eta])
-        if self.system.given or self.goal.met(found.certificate):
+        if self.system.given or self.goal.met(found.certificate) or (self.goal.exact and not self._coarse(found.beta)):
             return found
         w, own = self.x[: self.d].copy(), self.x[self.d :].copy()
         other = Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w)
