@@ -2,7 +2,8 @@
 
     python benchmarks/slides.py                             measure all, print the table, keep it as a CSV file
     python benchmarks/slides.py --only usps --repeat 5      problems with any of these in their name
-    python benchmarks/slides.py --table                     the table again, from the CSV file
+    python benchmarks/slides.py --table                     the tables again, from the CSV file
+    python benchmarks/slides.py --markdown                  the tables of docs/slides.md, from the CSV file
 
 Each problem is the dual QP itself, solved to the same tolerance by each variant in a process of its own. Iterations and
 kernel evaluations are the same on any machine, seconds are not. Without MAXMARGIN_DATA similar data are made.
@@ -94,9 +95,9 @@ def main() -> None:
     if options.one:
         print(json.dumps(one(*options.one, options)), flush=True)
         return
-    if not options.table:
+    if not (options.table or options.markdown):
         write(options.out, measurements(options), COLUMNS)
-    show(read(options.out))
+    (markdown if options.markdown else show)(read(options.out))
 
 
 # ---------------------------------------------------------------------------------------------- measuring
@@ -186,6 +187,25 @@ def show(rows: list[dict]) -> None:
             console.print(f"{row['problem']}: {row['variant']}: {row['note']}", style="yellow", markup=False)
 
 
+def markdown(rows: list[dict]) -> None:
+    """A table for each set of variants: kernel evaluations in units of n², and iterations, the same on any machine."""
+    by = {(row["problem"], row["variant"]): row for row in rows}
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    for variants in dict.fromkeys(tuple(v for p, v in by if p == problem) for problem in problems):
+        here = [p for p in problems if tuple(v for q, v in by if q == p) == variants]
+        print("| | " + " | ".join(f"{p}, n = {by[p, variants[0]]['n']}" for p in here) + " |")
+        print("| --- |" + " ---: |" * len(here))
+        for variant in variants:
+            print(f"| {variant} | " + " | ".join(cell(by[p, variant]) for p in here) + " |")
+        print()
+
+
+def cell(row: dict) -> str:
+    if row["status"] != "ok":
+        return row["status"]
+    return f"{float(row['matrices']):.2f}, {row['iterations']}"
+
+
 def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description="What each idea of SLIDES is worth.")
     options.add_argument("--only", nargs="+", metavar="NAME", help="problems with any of these in their name")
@@ -195,6 +215,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--out", type=Path, default=OUT, help="CSV file")
     options.add_argument("--table", action="store_true", help="print the table of an earlier run")
+    options.add_argument("--markdown", action="store_true", help="the same for docs/slides.md")
     options.add_argument("--one", nargs=2, metavar=("PROBLEM", "VARIANT"), help="one variant in this process, as JSON")
     return options
 

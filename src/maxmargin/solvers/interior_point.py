@@ -188,7 +188,7 @@ class _Run:
         self.rows = factor.rows
         self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
         if name == "lsmr-rows":
-            squares = self.gram.diag() - self.ridge
+            squares = np.maximum(self.gram.diag() - self.ridge, 0.0)
             self.system = RowSquares(self.rows, self.ridge, qp.A, squares)
             self.rows, self.ridge = Rows([Points(qp.n)], 1), np.zeros(qp.n)
             self.H = LinearOperator((qp.n, qp.n), matvec=self.gram.matvec, dtype=np.float64)

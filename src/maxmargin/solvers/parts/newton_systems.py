@@ -18,7 +18,7 @@ step but does not move the answer.
 (15) and (16) have the same singular values, those of [√Θ Z; 1] or of its transpose, and an iteration of either reads Z
 twice. They differ in what can be scaled. Near the end θ is huge for rows inside their boxes and next to nothing for the
 others: (15) has a column a row and scales each to norm 1; (16) has a column a feature, in which all rows are mixed.
-Measured, (15) takes a seventh to a third of the iterations (docs/pdco.md).
+Measured, (15) takes a seventh to less than a half of the steps (docs/pdco.md).
 """
 
 from __future__ import annotations
