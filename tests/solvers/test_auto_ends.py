@@ -21,7 +21,7 @@ HANGS = 180  # seconds: with a cold cache most of them are spent on compiling
 
 
 def looks(machine, n):
-    """What pair steps cost: variables looked at."""
+    """What pair steps cost: variables looked at, where none is left out."""
     return np.max(machine.n_iter_) * n
 
 
@@ -41,16 +41,16 @@ def test_a_linear_kernel_costs_no_more_than_its_features():
     X, rng = unequal(1500, 4)
     y = np.sign(X[:, 1] + rng.normal(size=len(X)))
     with within(HANGS):
-        machine = SVC(kernel="linear", C=1000.0).fit(X, y)
+        machine = SVC(kernel="linear", C=1000.0, shrinking=False).fit(X, y)
     assert machine.status_ is Status.CONVERGED and machine.solver_ == "interior-point"
-    assert looks(machine, len(X)) < 2e7  # as the interior method costs, and not n steps a variable: 3e9
+    assert looks(machine, len(X)) < 2e8  # n steps a variable are 3e9
 
 
-@pytest.mark.parametrize("machine", [SVR(kernel="linear", C=1e4), NuSVR(kernel="linear", C=1e4)])
+@pytest.mark.parametrize("machine", [SVR, NuSVR])
 def test_regression_on_features_as_they_were_measured(machine):
     X, y = load_diabetes(return_X_y=True, scaled=False)
     with within(HANGS):
-        machine.fit(X, y)
+        machine = machine(kernel="linear", C=1e4, shrinking=False).fit(X, y)
     assert machine.status_ is Status.CONVERGED
     assert looks(machine, 2 * len(X)) < 4e7
 
@@ -59,7 +59,7 @@ def test_regression_on_features_as_they_were_measured(machine):
 def test_classification_on_features_as_they_were_measured(C):
     X, y = load_breast_cancer(return_X_y=True)
     with within(HANGS):
-        machine = SVC(kernel="linear", C=C).fit(X, y)
+        machine = SVC(kernel="linear", C=C, shrinking=False).fit(X, y)
     assert machine.status_ is Status.CONVERGED
     assert looks(machine, len(X)) < 2e7
 
@@ -69,7 +69,7 @@ def test_pairs_of_classes_that_pair_steps_do_not_solve():
     X, rng = unequal(600, 4)
     y = np.digitize(X[:, 1] + rng.normal(size=len(X)), [-0.5, 0.5])
     with within(HANGS):
-        machine = SVC(kernel="linear", C=1000.0).fit(X, y)
+        machine = SVC(kernel="linear", C=1000.0, shrinking=False).fit(X, y)
     assert machine.status_ is Status.CONVERGED
     assert "interior-point" in machine.solvers_
     assert looks(machine, len(X)) < 4e7
@@ -91,9 +91,10 @@ def test_a_kernel_matrix_is_factored_once_that_costs_less():
     X, rng = unequal(700, 4)
     y = X[:, 1] + 0.1 * rng.normal(size=len(X))
     with within(HANGS):
-        machine = SVR(kernel="poly", degree=2, coef0=1.0, gamma=0.01, C=1e3, epsilon=0.0, tol=1e-5).fit(X, y)
+        machine = SVR(kernel="poly", degree=2, coef0=1.0, gamma=0.01, C=1e3, epsilon=0.0, tol=1e-5, shrinking=False)
+        machine.fit(X, y)
     assert machine.status_ is Status.CONVERGED
-    assert machine.n_iter_ < 1.5 * 100 * len(X)
+    assert machine.n_iter_ < 400 * len(X)
 
 
 # -- the model of cost ---------------------------------------------------------------------------------------------
@@ -134,7 +135,9 @@ def test_rounding_is_bounded():
         assert bound < 1e-14 * np.sqrt(H.diagonal().max()) * (np.abs(beta) @ np.sqrt(H.diagonal())) + 1e-14
 
 
-@pytest.mark.parametrize("solver", [Auto(), Decomposition(), InteriorPoint()], ids=["auto", "decomposition", "interior"])
+@pytest.mark.parametrize(
+    "solver", [Auto(), Decomposition(), InteriorPoint()], ids=["auto", "decomposition", "interior"]
+)
 def test_rounding_ends_the_search(solver):
     qp = beyond()
     with within(HANGS):
@@ -155,13 +158,19 @@ def test_a_goal_within_reach_is_not_out_of_reach():
     assert not out_of_reach(qp, Goal(gap=1e-9), start, qp.certificate(start, eta))
 
 
-def test_nobody_fights_rounding_twice():
-    """One-class with features of 1e6: after the interior method has come as near as rounding lets it, pair steps would
-    only lead away."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 6)) * 10.0 ** np.array([-6, -3, 0, 3, 6, 6]) + 1e6
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("machine, options", [
+    (SVR, {"loss": "squared_epsilon_insensitive", "C": 6.0}),
+    (OneClassSVM, {"nu": 0.1, "tol": 1e-7}),
+])  # fmt: skip
+def test_nobody_fights_rounding_twice(machine, options, seed):
+    """Columns from 1e-6 to 1e6: once the interior method has come as near as rounding lets it, pair steps would only
+    lead away, 10 000 a variable."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(130, 20)) * 10.0 ** rng.uniform(-6, 6, 20)
+    target = () if machine is OneClassSVM else (rng.normal(size=len(X)),)
     with within(HANGS), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        machine = OneClassSVM(kernel="linear", nu=0.1, tol=1e-9).fit(X)
-    assert machine.status_ is Status.STALLED
-    assert looks(machine, len(X)) < 3e7
+        machine = machine(kernel="linear", shrinking=False, **options).fit(X, *target)
+    assert machine.status_ is not Status.EXHAUSTED
+    assert looks(machine, len(X)) < 2e7
