@@ -22,7 +22,7 @@ HANGS = 180  # seconds: with a cold cache most of them are spent on compiling
 
 def looks(machine, n):
     """What pair steps cost: variables looked at, where none is left out."""
-    return np.max(machine.n_iter_) * n
+    return float(np.max(machine.n_iter_)) * n
 
 
 def unequal(n, d, seed=0):

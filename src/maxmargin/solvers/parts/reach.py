@@ -7,9 +7,9 @@ better than
 
 A violation of that size is no property of β: no solver makes it smaller but by chance, and none can tell that it has.
 
-Patience. Where one method may take for ever and another takes a time that is known beforehand, whoever changes over once
-the first has cost as much as the second will takes at most twice as long as the better of the two. Costs are counted in
-*looks*: what a pair step does for one variable. A clock would make results depend on the machine.
+Patience. Where one method may take for ever and another takes a time that is known beforehand, whoever changes over
+once the first has cost as much as the second will takes at most twice as long as the better of the two. Costs are
+counted in *looks*: what a pair step does for one variable. A clock would make results depend on the machine.
 """
 
 from __future__ import annotations
