@@ -5,7 +5,7 @@
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
-|                                                    | pair steps cost more, and pair steps again                    |
+|                                                    | pair steps have cost as much, and pair steps again            |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
@@ -15,7 +15,8 @@
 |                                                    | point where features are so unequal that they crawl; where    |
 |                                                    | that stalls (separable data, a huge cost), sweeps without end |
 
-A solver falls short when the judge says so (goal.py). Each starts from what the one before has left.
+A solver falls short when the judge says so (goal.py). Each starts from what the one before has left. Where rounding is
+all that is left, nobody else is asked (parts/reach.py).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ PAIRS_UP_TO = 2500  # variables: up to here a pass for the best pair is worth it
 INNER_TOL = 0.3  # how much of the violation a working set may keep
 STUCK_LOOKS = 2  # in a row, before a variable counts as stuck
 SHRINK_SHARE = 0.2  # of the variables must be stuck before it pays to make the problem smaller
-SHRINK_FROM = 1500  # variables: smaller problems are not worth shrinking
+SHRINK_FROM = 200  # variables: below, a step costs no more over all of them than over few (measured)
 GROW_FROM = 5000  # variables: smaller problems are solved whole at once
 GROWTH = 4  # times as many in the next sample; doubling takes as long on a9a with C = 1 and 10, longer with C = 100
 GROW_TOL = 0.1  # how well a sample is solved, whose solution is only a start
@@ -67,6 +67,7 @@ MARGIN = 0.9  # of tol is what rows must reach, so that rounding in them does no
 REFINEMENTS = 12  # restarts from an exact gradient before rounding is blamed
 FINER = 0.1  # next accuracy, of the one before, if that was reached and leaves too large a gap
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
+ROWS_A_LOOK = 4  # entries of rows that are subtracted together cost what a look at a variable does
 STALL_LOOKS = 200  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
 
@@ -85,7 +86,7 @@ class Decomposition:
     growing: bool = True  # start from a sample that grows
     merging: bool = True  # duplicate points become one point with a larger box
     newton: bool = True  # solve for the free variables at the end, where that is cheap
-    patience: float = np.inf  # pair steps a variable, at most
+    patience: float = np.inf  # pair steps a variable, at most; more where they look at fewer than all variables
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order in which the sample grows
 
@@ -212,7 +213,7 @@ class _Run:
         self.steps = 0
         self.iteration = 0
         self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
-        self.most_steps = int(min(self.most_steps, options.patience * qp.n + 1))
+        self.looks, self.most_looks = 0, options.patience * qp.n * qp.n  # variables that steps look at
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
         self.budget = cache_bytes(options.cache_size)
         self.cache: RowCache
@@ -388,7 +389,7 @@ class _Run:
                 return Status.CONVERGED, None
             if stop:
                 return stop, None
-            if self.steps >= self.most_steps:
+            if self._room(len(part.index)) < 1:
                 return Status.MAX_ITERATIONS if 0 < self.goal.max_iter <= self.steps else Status.EXHAUSTED, None
             if np.abs(part.beta).max() > HUGE:
                 return Status.UNBOUNDED, None
@@ -425,7 +426,7 @@ class _Run:
 
     def _small_steps(self, part: _Part, tol: float) -> int:
         """Steps on pairs or small sets of all variables, for a while or until a row is missing: which one, or −1."""
-        most = min(self.most_steps - self.steps, max(100, STEPS_A_CALL // len(part.index)))
+        most = min(self._room(len(part.index)), max(100, STEPS_A_CALL // len(part.index)))
         rows = (self.cache.slab, self.cache.slot)
         if not part.grouped:
             steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
@@ -434,8 +435,16 @@ class _Run:
             leaf = pair_steps if self.pairs or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
             steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
-        self.steps += steps
+        self._count(steps, len(part.index))
         return missing
+
+    def _room(self, width: int) -> int:
+        """Steps over so many variables that we may still make."""
+        return int(min(self.most_steps - self.steps, max(0.0, self.most_looks - self.looks) // width))
+
+    def _count(self, steps: int, width: int) -> None:
+        self.steps += steps
+        self.looks += steps * width
 
     def _fetch_pair(self, part: _Part, m, M, missing: int) -> None:
         """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
@@ -478,18 +487,19 @@ class _Run:
         th.spread(lambda a, b: gather(slab, slots, W, K, a, b), q, self.gram.threads, grain=64, align=16)
         local = part.arrays(W)
         v, beta, _, _, _, _, rise, fall = local
-        most = min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // q))
+        most = min(self._room(q), max(1000, STEPS_A_CALL // q))
         if part.grouped:
             edges = np.searchsorted(W, part.edges)
             second_order = self.options.selection == "second-order"
             steps, _, _ = pair_steps(K, np.arange(q), *local, edges, second_order, tol, most)
         else:
             steps, _, _ = single_steps(K, np.arange(q), *local, tol, most)
-        self.steps += steps
+        self._count(steps, q)
         delta = beta - part.beta[W]
         part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
         moved = np.flatnonzero(delta)
         slots, delta = slots[moved], delta[moved]
+        self.looks += len(slots) * len(part.v) // ROWS_A_LOOK
         grain = th.grain(len(slots))
         th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
 

@@ -1,0 +1,176 @@
+"""The choice of a solver ends: pair steps give way to the interior method, and rounding is not fought against."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin import QP, SVC, SVR, NuSVR, OneClassSVM
+from maxmargin.formulations import CSVC
+from maxmargin.goal import Goal
+from maxmargin.gram import Kernel, KernelGram, as_gram
+from maxmargin.solution import Status
+from maxmargin.solvers import Auto, Decomposition, InteriorPoint
+from maxmargin.solvers.parts.reach import out_of_reach, pair_patience, slope_rounding
+from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
+from watchdog import within
+
+HANGS = 180  # seconds: with a cold cache most of them are spent on compiling
+
+
+def looks(machine, n):
+    """What pair steps cost: variables looked at, where none is left out."""
+    return float(np.max(machine.n_iter_)) * n
+
+
+def unequal(n, d, seed=0):
+    """Features that depend on each other, of which pair steps see only the largest."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X[:, 0] = 30.0 * (X[:, 1:].sum(axis=1) + 1e-2 * X[:, 0])
+    return X, rng
+
+
+# -- linear kernels ------------------------------------------------------------------------------------------------
+
+
+def test_a_linear_kernel_costs_no_more_than_its_features():
+    """A pair step costs as much as an iteration of the interior method does with a handful of features."""
+    X, rng = unequal(1500, 4)
+    y = np.sign(X[:, 1] + rng.normal(size=len(X)))
+    with within(HANGS):
+        machine = SVC(kernel="linear", C=1000.0, shrinking=False).fit(X, y)
+    assert machine.status_ is Status.CONVERGED and machine.solver_ == "interior-point"
+    assert looks(machine, len(X)) < 2e8  # n steps a variable are 3e9
+
+
+@pytest.mark.parametrize("machine", [SVR, NuSVR])
+def test_regression_on_features_as_they_were_measured(machine):
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    with within(HANGS):
+        machine = machine(kernel="linear", C=1e4, shrinking=False).fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert looks(machine, 2 * len(X)) < 4e7
+
+
+@pytest.mark.parametrize("C", [1.0, 1e5])
+def test_classification_on_features_as_they_were_measured(C):
+    X, y = load_breast_cancer(return_X_y=True)
+    with within(HANGS):
+        machine = SVC(kernel="linear", C=C, shrinking=False).fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert looks(machine, len(X)) < 2e7
+
+
+def test_pairs_of_classes_that_pair_steps_do_not_solve():
+    """What the leaf for many small problems leaves unfinished goes to a solver of its own."""
+    X, rng = unequal(600, 4)
+    y = np.digitize(X[:, 1] + rng.normal(size=len(X)), [-0.5, 0.5])
+    with within(HANGS):
+        machine = SVC(kernel="linear", C=1000.0, shrinking=False).fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert "interior-point" in machine.solvers_
+    assert looks(machine, len(X)) < 4e7
+
+
+def test_a_leaf_without_a_limit_is_exhausted_and_with_one_has_reached_it():
+    X, rng = unequal(300, 4)
+    y = np.sign(X[:, 1] + rng.normal(size=len(X)))
+    gram = KernelGram(Kernel("linear", 0.0, 0.0, 3.0), X, 1).wide()
+    whole = as_gram(gram.block(np.arange(len(X))))
+    problems = SmallProblems.of([CSVC(C=1e4).qp(whole, y, np.ones(len(X)))])
+    with within(HANGS):
+        assert solve_small(whole, problems, tol=1e-6).status(0) is Status.EXHAUSTED
+    assert solve_small(whole, problems, tol=1e-6, max_iter=10).status(0) is Status.MAX_ITERATIONS
+
+
+def test_a_kernel_matrix_is_factored_once_that_costs_less():
+    """Polynomials of unscaled features: 1434 variables took 1.9 million pair steps."""
+    X, rng = unequal(700, 4)
+    y = X[:, 1] + 0.1 * rng.normal(size=len(X))
+    with within(HANGS):
+        machine = SVR(kernel="poly", degree=2, coef0=1.0, gamma=0.01, C=1e3, epsilon=0.0, tol=1e-5, shrinking=False)
+        machine.fit(X, y)
+    assert machine.status_ is Status.CONVERGED
+    assert machine.n_iter_ < 400 * len(X)
+
+
+# -- the model of cost ---------------------------------------------------------------------------------------------
+
+
+def test_patience_follows_what_the_interior_method_would_cost():
+    X = np.random.default_rng(0).normal(size=(2000, 5))
+    linear, rbf = (KernelGram(Kernel(name, 0.1, 0.0, 3.0), X, 1) for name in ("linear", "rbf"))
+    assert pair_patience(linear, 2000) < 3 < 100 < pair_patience(rbf, 2000) < 1000
+    assert pair_patience(rbf, 600) == pytest.approx(100, rel=0.1)
+    assert pair_patience(linear, 50) == pytest.approx(float(pair_patience(rbf, 50)), rel=0.05)  # calls, not products
+    wide = KernelGram(Kernel("linear", 0.0, 0.0, 3.0), np.ones((40, 300)), 1)
+    assert pair_patience(wide, 40) == pair_patience(rbf, 40)  # more features than rows: the matrix is factored
+    sizes = np.array([10, 100, 1000])
+    np.testing.assert_array_equal(pair_patience(rbf, sizes), [pair_patience(rbf, n) for n in sizes])
+
+
+# -- goals that float64 cannot reach -------------------------------------------------------------------------------
+
+
+def beyond(n=60, size=1e9, seed=0):
+    """A problem whose slopes are of 1e19, and known to 1e3."""
+    rng = np.random.default_rng(seed)
+    Z = size * rng.normal(size=(n, 3))
+    return QP(Z @ Z.T, rng.normal(size=n), np.zeros(n), np.ones(n), np.ones((1, n)), [0.2 * n])
+
+
+def test_rounding_is_bounded():
+    """The slopes in float64 against the same in extended precision."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        Z = 10.0 ** rng.uniform(-6, 6, (50, 1)) * rng.normal(size=(50, 3))
+        H, beta, p = Z @ Z.T, 10.0 ** rng.uniform(-3, 3, 50), rng.normal(size=50)
+        exact = H.astype(np.longdouble) @ beta.astype(np.longdouble) + p
+        error = float(np.abs((H @ beta + p).astype(np.longdouble) - exact).max())
+        bound = slope_rounding(H.diagonal(), p, beta)
+        assert error < 4 * bound
+        assert bound < 1e-14 * np.sqrt(H.diagonal().max()) * (np.abs(beta) @ np.sqrt(H.diagonal())) + 1e-14
+
+
+@pytest.mark.parametrize(
+    "solver", [Auto(), Decomposition(), InteriorPoint()], ids=["auto", "decomposition", "interior"]
+)
+def test_rounding_ends_the_search(solver):
+    qp = beyond()
+    with within(HANGS):
+        solution = solver.solve(qp, Goal(violation=1e-6))
+    assert solution.status is Status.STALLED
+    assert out_of_reach(qp, Goal(violation=1e-6), solution.beta, solution.certificate)
+    assert solution.n_iter < 100_000
+
+
+def test_a_goal_within_reach_is_not_out_of_reach():
+    qp = beyond(size=1.0)
+    solution = Auto().solve(qp, Goal(violation=1e-9))
+    assert solution.status is Status.CONVERGED
+    assert not out_of_reach(qp, Goal(violation=1e-9), solution.beta, solution.certificate)
+    start = np.full(qp.n, 0.2)
+    eta = np.zeros(1)
+    assert not out_of_reach(qp, Goal(violation=1e-9), start, qp.certificate(start, eta))
+    assert not out_of_reach(qp, Goal(gap=1e-9), start, qp.certificate(start, eta))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("machine, options", [
+    (SVR, {"loss": "squared_epsilon_insensitive", "C": 6.0}),
+    (OneClassSVM, {"nu": 0.1, "tol": 1e-7}),
+])  # fmt: skip
+def test_nobody_fights_rounding_twice(machine, options, seed):
+    """Columns from 1e-6 to 1e6: once the interior method has come as near as rounding lets it, pair steps would only
+    lead away, 10 000 a variable."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(130, 20)) * 10.0 ** rng.uniform(-6, 6, 20)
+    target = () if machine is OneClassSVM else (rng.normal(size=len(X)),)
+    with within(HANGS), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine = machine(kernel="linear", shrinking=False, **options).fit(X, *target)
+    assert machine.status_ is not Status.EXHAUSTED
+    assert looks(machine, len(X)) < 2e7
