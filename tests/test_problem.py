@@ -202,7 +202,7 @@ def test_a_primal_value_is_not_lost_in_a_low_dual_value():
     """Far from the end coefficients may have a dual value of −10²⁰; a model costs what it costs."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
-    qp = CSVC(C=0.3, loss="squared_hinge").qp(Factored(X), y, np.ones(20))
+    qp = CSVC(C=0.3, loss="squared_hinge").qp(Samples(Factored(X), y, np.ones(20)))
     beta = 1e10 * y * np.where(y > 0, (y < 0).sum(), (y > 0).sum())
     found = qp.certificate(beta, np.array([0.1]), np.zeros(3))
     assert found.dual < -1e20

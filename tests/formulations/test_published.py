@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin import SVDD, NuSVC, OneClassSVM
-from maxmargin.formulations import Decision
+from maxmargin.formulations import Decision, Samples
 from maxmargin.formulations import NuSVR as NuSVRFormulation
 from maxmargin.gram import PrecomputedGram
 
@@ -43,7 +43,7 @@ def test_a_tube_without_width_does_not_hide_small_coefficients(fit_intercept):
     n = 12
     B = rng.normal(size=(n, n))
     formulation = NuSVRFormulation(nu=0.7, C=1e9, fit_intercept=fit_intercept)
-    qp = formulation.qp(PrecomputedGram(B @ B.T), rng.normal(size=n), np.ones(n))
+    qp = formulation.qp(Samples(PrecomputedGram(B @ B.T), rng.normal(size=n), np.ones(n)))
     coef = 1e-3 * rng.normal(size=n)
     coef -= coef.mean()
     beta, _ = formulation.point(qp, Decision(coef, 0.0, found=0.0))

@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import QP, SVC, SVR, NuSVR, OneClassSVM
-from maxmargin.formulations import CSVC
+from maxmargin.formulations import CSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, as_gram
 from maxmargin.solution import Status
@@ -80,7 +80,7 @@ def test_a_leaf_without_a_limit_is_exhausted_and_with_one_has_reached_it():
     y = np.sign(X[:, 1] + rng.normal(size=len(X)))
     gram = KernelGram(Kernel("linear", 0.0, 0.0, 3.0), X, 1).wide()
     whole = as_gram(gram.block(np.arange(len(X))))
-    problems = SmallProblems.of([CSVC(C=1e4).qp(whole, y, np.ones(len(X)))])
+    problems = SmallProblems.of([CSVC(C=1e4).qp(Samples(whole, y, np.ones(len(X))))])
     with within(HANGS):
         assert solve_small(whole, problems, tol=1e-6).status(0) is Status.EXHAUSTED
     assert solve_small(whole, problems, tol=1e-6, max_iter=10).status(0) is Status.MAX_ITERATIONS

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cases import VARIANTS, fast_problem, make_data, skip_unless_takes
 from maxmargin import SVC, LinearSVR
 from maxmargin.estimators.multiclass import pair_weights
-from maxmargin.formulations import CSVC, EpsilonSVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram
 from maxmargin.monitor import Monitor
@@ -54,7 +54,7 @@ def test_no_coefficients_are_not_better_than_what_an_early_stop_leaves(variant, 
 def test_nor_where_there_are_features(after, loss, solver):
     Z, y = features()
     kind = EpsilonSVR if "epsilon" in loss else CSVC
-    qp = kind(C=100.0, loss=loss).qp(Z, y, np.ones(len(y)))
+    qp = kind(C=100.0, loss=loss).qp(Samples(Z, y, np.ones(len(y))))
     skip_unless_takes(solver, qp)
     found = solve(qp, solver, monitor=stopping(after), tol=1e-9)
     assert found.certificate.dual >= 0.0

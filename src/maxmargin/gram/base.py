@@ -257,8 +257,11 @@ class KernelGram(Gram):
         if self.kernel.code != LINEAR:
             return None
         if self._factor is None:
-            data: Any = self.exact.data  # an array, or three of CSR
-            self._factor = Factor(Rows.of(Sparse(*data[:3], self.exact.d) if self.exact.sparse else data, self.threads))
+            data: Any = self.exact.data
+            if self.exact.sparse:
+                indptr, indices, values = data
+                data = Sparse(indptr, indices, values, self.exact.d)
+            self._factor = Factor(Rows.of(data, self.threads))
         return self._factor
 
     def pulled(self, beta: np.ndarray) -> np.ndarray | None:
