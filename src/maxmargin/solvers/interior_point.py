@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError
 
 from ..goal import Goal
@@ -66,6 +67,8 @@ SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer 
 DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
 MATRICES = 2  # of that size: H, and the one that is factored
 NORMAL_UP_TO = 6000  # features
+FILLED = 20  # entries a feature up to which XᵀX is nearly as sparse as X
+PATTERN_ROWS, MORE_ROWS = 1000, 4  # rows that tell at first, and times as many as before
 STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
@@ -157,6 +160,7 @@ class _Run:
             BarrierRows,
             (qp.p, qp.lower, qp.upper, qp.eps, self.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost),
             self.system.given,
+            monitor.look,
         )
         self.d, self.k = self.rows.d, len(qp.A)
         self.x = np.zeros(self.d + self.k)
@@ -190,9 +194,9 @@ class _Run:
         if name == "quasi":
             self.system = Quasi(self.rows, qp.A)
         elif name == "lsmr":
-            self.system = LeastSquares(self.rows, qp.A)
+            self.system = LeastSquares(self.rows, qp.A, self.monitor.look)
         else:
-            self.system = Normal(self.rows.d, k, self.rows.threads)
+            self.system = Normal(self.rows.d, k, self.rows.threads, self.monitor.look)
 
     # -- the list of steps -----------------------------------------------------------------------------
 
@@ -209,7 +213,10 @@ class _Run:
 
     def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
         """The steps from one start."""
-        best = self._started(start, centred, wide)
+        try:
+            best = self._started(start, centred, wide)
+        except Stopped as stopped:
+            return answer(self.qp, self.goal, first_point(self.qp, start)), stopped.reason
         if best is not None and self.goal.met(best.certificate):
             return best, Status.CONVERGED
         target, least, waited, tries = self.goal.first_gap, np.full(4, np.inf), 0, 0
@@ -528,7 +535,11 @@ def _forced(qp: QP) -> np.ndarray:
 
 
 def _eliminates_well(rows: Rows) -> bool:
-    """Whether XᵀX is nearly as sparse as X."""
-    X = rows.matrix()
-    pattern = (abs(X).T @ abs(X)).nnz
-    return pattern <= 20 * rows.d
+    """Whether XᵀX is nearly as sparse as X.
+
+    More rows make it no sparser, so that some of them tell where it is not, before it takes memory and time.
+    """
+    X, count = abs(sp.csr_array(rows.matrix())), PATTERN_ROWS
+    while count < rows.n and (X[:count].T @ X[:count]).nnz <= FILLED * rows.d:
+        count *= MORE_ROWS
+    return (X[:count].T @ X[:count]).nnz <= FILLED * rows.d

@@ -30,8 +30,8 @@ def cholesky(
 ) -> np.ndarray | None:
     """U with UᵀU = M of which the upper triangle is read, or None where M is not positive definite.
 
-    What is below the diagonal of U means nothing. ``look`` is called before each panel, and may raise. With ``in_place``
-    nothing is left of M, whose columns must be contiguous, and no second matrix is made.
+    What is below the diagonal of U means nothing. ``look`` is called before each panel, and may raise. With
+    ``in_place`` nothing is left of M, whose columns must be contiguous, and no second matrix is made.
     """
     with th.blas_limit(1):
         if len(M) < TILED_FROM:
