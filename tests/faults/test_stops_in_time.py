@@ -10,6 +10,7 @@ from maxmargin import SVC, host, monitor
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
+from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, decomposition, make_solver, mpd, nearest_point
 from maxmargin.solvers.parts import newton_systems
@@ -187,6 +188,18 @@ def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
     assert model.status_ is Status.TIME_LIMIT
     for found in model.certificates_:
         assert found.dual == 0.0 < found.gap == found.primal
+
+
+def test_what_is_published_is_not_multiplied_again(monkeypatch):
+    """Boxes of the negative class end at −0; β with −0 in it is the same β."""
+    X, y = points(700)
+    multiplied = []
+    products = QP._products
+    monkeypatch.setattr(QP, "_products", lambda qp, beta: multiplied.append(beta.copy()) or products(qp, beta))
+    SVC(gamma=0.5).fit(X, y)
+    assert any(beta.any() for beta in multiplied)
+    for k, beta in enumerate(multiplied):
+        assert not any(np.array_equal(beta, other) for other in multiplied[k + 1 :])
 
 
 def test_a_reason_is_the_real_one_without_a_limit_of_iterations():
