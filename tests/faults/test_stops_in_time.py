@@ -13,7 +13,7 @@ from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, decomposition, make_solver, mpd, nearest_point
-from maxmargin.solvers.parts import newton_systems
+from maxmargin.solvers.parts import newton_systems, small_problems
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 
 N = 300
@@ -207,3 +207,15 @@ def test_a_reason_is_the_real_one_without_a_limit_of_iterations():
     with pytest.warns(match="the time limit was reached"):
         model = SVC(C=1e6, tol=1e-9, max_iter=-1, time_limit=1e-9).fit(X, y)
     assert model.status_ is Status.TIME_LIMIT
+
+
+def test_many_small_problems_without_a_limit_of_iterations_go_on_with_other_solvers(monkeypatch):
+    """The leaf's own limit of steps is not the user's: nobody is told to raise max_iter."""
+    X, y = points(90)
+    y = np.arange(90) % 3
+    monkeypatch.setattr(small_problems, "LEAST_STEPS", 1)
+    monkeypatch.setattr(small_problems, "STEPS_EACH", 0)
+    model = SVC(C=10.0).fit(X, y)
+    assert [found.violation < 1e-3 for found in model.certificates_] == [True] * 3
+    with pytest.warns(match="raise max_iter"):
+        SVC(C=10.0, max_iter=1).fit(X, y)

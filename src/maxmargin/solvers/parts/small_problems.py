@@ -158,6 +158,7 @@ class SmallSolutions:
     n_iter: np.ndarray  # steps of each problem
     code: np.ndarray  # of STATUS, or UNFINISHED
     stop: Status | None = None  # why some are unfinished
+    limited: bool = True  # whether the limit of steps was the user's
 
     def of(self, problem: int) -> np.ndarray:
         """β of one problem."""
@@ -172,11 +173,16 @@ class SmallSolutions:
         return [Certificate(*numbers) for numbers in zip(*self.proof.T.tolist(), strict=True)]
 
     def status(self, problem: int) -> Status:
-        return STATUS.get(int(self.code[problem]), self.stop)
+        return self._meaning(int(self.code[problem]))
+
+    def _meaning(self, code: int) -> Status:
+        if code == MAX_ITERATIONS and not self.limited:
+            return Status.EXHAUSTED
+        return STATUS.get(code, self.stop)
 
     def statuses(self) -> list[Status]:
         """Why each problem was left."""
-        return [STATUS.get(code, self.stop) for code in self.code.tolist()]
+        return [self._meaning(code) for code in self.code.tolist()]
 
 
 @dataclass(frozen=True)
@@ -230,6 +236,7 @@ class _Run:
         count, n = len(problems), len(problems.points)
         self.problems, self.tol, self.threads, self.monitor = problems, tol, threads, monitor
         most = max_iter if max_iter > 0 else np.maximum(LEAST_STEPS, STEPS_EACH * problems.sizes)
+        self.limited = max_iter > 0
         self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
         self.beta = np.zeros(n) if start is None else np.array(start, np.float64)
         self.product = np.zeros(n)
@@ -297,7 +304,7 @@ class _Run:
             multipliers = np.linalg.lstsq(columns.T, self.levels.T, rcond=None)[0].T if columns.size else self.levels
         return SmallSolutions(
             problems.starts, self.beta, self.product, self.levels, multipliers, self.proof,
-            np.maximum(1, self.steps), self.code, self.stop,
+            np.maximum(1, self.steps), self.code, self.stop, self.limited,
         )  # fmt: skip
 
 
