@@ -139,6 +139,15 @@ def test_no_matrix_is_begun_without_memory_for_it(monkeypatch):
     assert qp.H.evals == before
 
 
+def test_a_matrix_without_memory_does_not_cost_the_answer_that_there_is(monkeypatch):
+    qp = problem("c_svc")
+    monkeypatch.setattr(host, "free_memory", lambda: 0)
+    monkeypatch.setattr(auto, "pair_trial", lambda qp: {"patience": 0.01})  # the interior method is next
+    solution = auto.Auto().solve(qp)
+    assert solution.status is Status.CONVERGED
+    assert solution.solver == "decomposition"
+
+
 def test_products_in_pieces_are_the_products(large):
     gram, looks = problem("c_svc").H, []
     rng = np.random.default_rng(1)
