@@ -111,9 +111,10 @@ class Gram(ABC):
         except MemoryError:
             out = None
         if out is None or size > host.free_memory():
+            more = f", and room for {matrices} of that size" if matrices > 1 else ""
             raise MemoryError(
-                f"a dense {self.n} × {self.n} matrix was asked for; found that {size / 2**30:.1f} GiB are not free; "
-                "use a solver that reads rows (decomposition), or fewer points"
+                f"a dense {self.n} × {self.n} matrix was asked for{more}; found that {size / 2**30:.1f} GiB are not "
+                "free; use a solver that reads rows (decomposition), or fewer points"
             )
         step = max(1, PIECE_EVALS // max(1, self.n))
         begun = time.perf_counter()
