@@ -192,7 +192,13 @@ def stopped_fit(machine: str, parameters: dict, X, y, limit: float, stop: str) -
     elif stop == "callback":
         parameters["callback"] = raise_late
     model = getattr(maxmargin, machine)(**parameters)
-    timer = threading.Timer(limit, os.kill, (os.getpid(), signal.SIGINT))
+    pressed = []
+
+    def press() -> None:
+        pressed.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(limit, press)
     if stop == "interrupt":
         timer.start()
     ended = "finished"
@@ -203,8 +209,10 @@ def stopped_fit(machine: str, parameters: dict, X, y, limit: float, stop: str) -
         ended = "raised"
     except KeyboardInterrupt:
         ended = "interrupted"
-    seconds = time.perf_counter() - begun - (compiling_seconds() - compiled)
     timer.cancel()
+    seconds = time.perf_counter() - begun - (compiling_seconds() - compiled)
+    if ended == "interrupted":  # leaves may be loaded before the key is pressed and after it
+        seconds = limit + time.perf_counter() - pressed[0]
     return seconds, model, ended
 
 

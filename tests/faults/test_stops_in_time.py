@@ -134,9 +134,7 @@ def test_no_matrix_is_begun_without_memory_for_it(monkeypatch):
     monkeypatch.setattr(host, "free_memory", lambda: 8 * N * N)
     qp.H.dense()
     before = qp.H.evals
-    with pytest.raises(
-        MemoryError, match=f"a dense {N} × {N} matrix was asked for, .* are not free; use"
-    ):
+    with pytest.raises(MemoryError, match=f"a dense {N} × {N} matrix was asked for, .* are not free; use"):
         make_solver("interior-point").solve(qp)
     assert qp.H.evals == before
 
