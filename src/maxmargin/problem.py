@@ -142,7 +142,7 @@ class QP:
             # Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
             dust = DUST * np.where(place == 0.0, most, np.abs(place))
             beta = np.where(np.abs(beta - place) <= np.where(np.isfinite(dust), dust, 0.0), place, beta)
-        return beta
+        return beta + 0.0  # without −0, which attributes do not keep: the same β would be multiplied a second time
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""

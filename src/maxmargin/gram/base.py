@@ -28,7 +28,7 @@ __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "a
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
 BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
-PIECE_EVALS = 1 << 23  # kernel values between two looks at the clock: 10 to 100 ms
+PIECE_EVALS = 1 << 22  # kernel values between two looks at the clock: 10 to 100 ms
 
 
 class Cost:
@@ -112,11 +112,12 @@ class Gram(ABC):
         except MemoryError:
             out = None
         if out is None or size > host.free_memory():
+            more = f", and room for {matrices} of that size" if matrices > 1 else ""
             raise MemoryError(
-                f"a dense {self.n} × {self.n} matrix was asked for; found that {size / 2**30:.1f} GiB are not free; "
-                "use a solver that reads rows (decomposition), or fewer points"
+                f"a dense {self.n} × {self.n} matrix was asked for{more}; found that {size / 2**30:.1f} GiB are not "
+                "free; use a solver that reads rows (decomposition), or fewer points"
             )
-        step = max(1, BLOCK_BYTES // (8 * max(1, self.n)))
+        step = max(1, PIECE_EVALS // max(1, self.n))
         begun = time.perf_counter()
         for a in range(0, self.n, step):
             look((self.n - a) * (time.perf_counter() - begun) / a if a else 0.0)

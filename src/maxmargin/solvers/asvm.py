@@ -38,7 +38,7 @@ from scipy.linalg import cho_solve
 
 from ..goal import Goal
 from ..gram import as_gram
-from ..monitor import Monitor
+from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
@@ -186,7 +186,10 @@ class _Run:
             solved = solved or float(np.abs(inward[beta != 0.0]).max(initial=0.0)) < tol
             basic = (beta != 0.0) | (inward < 0.0) if solved else beta != 0.0
             self.steps += 1
-            direction = np.where(basic, self._solution_on(basic, p) - beta, 0.0)
+            try:
+                direction = np.where(basic, self._solution_on(basic, p) - beta, 0.0)
+            except Stopped as stopped:
+                return beta, stopped.reason
             falls = (beta != 0.0) & (self.sign * (beta + direction) < 0.0)
             first = float((-beta[falls] / direction[falls]).min(initial=1.0))  # up to here nothing meets its bound
             length = 1.0
@@ -212,7 +215,8 @@ class _Run:
         theta = np.where(basic, 1.0 / self.ridge, 0.0)
         normal = self.Z.normal(theta, self.extra)
         normal[np.diag_indices_from(normal)] += 1.0
-        factor = factor_spd(normal, self.Z.threads)  # shifted where large features hide the 1 on the diagonal
+        # Shifted where large features hide the 1 on the diagonal
+        factor = factor_spd(normal, self.Z.threads, self.monitor.look)
 
         def solve(right: np.ndarray) -> np.ndarray:
             return theta * (right - self._rows(cho_solve(factor, self._columns(theta * right), check_finite=False)))

@@ -94,7 +94,12 @@ class Auto:
             plan = plan_for(problem, goal) if self.solver == "auto" else [Try(self.solver)]
             for turn in plan:
                 warm = start if best is None else None if turn.cold else best.beta
-                found = self._run(self._make(turn), turn.name, problem, goal, warm, monitor)
+                try:
+                    found = self._run(self._make(turn), turn.name, problem, goal, warm, monitor)
+                except MemoryError:  # for a matrix that another solver does without
+                    if best is None:
+                        raise
+                    continue
                 steps += found.n_iter
                 if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
                     best = found

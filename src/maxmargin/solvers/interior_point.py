@@ -72,6 +72,7 @@ MATRICES = 2  # of that size: H, and the one that is factored
 NORMAL_UP_TO = 6000  # features
 WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
 FILL = 20  # entries a feature in a sparse factor: more, and reading the rows a few thousand times is cheaper
+PATTERN_ROWS, MORE_ROWS = 1000, 4  # rows that tell at first, and times as many as before
 STALLED = (
     12  # iterations without a better gap, or far from the end smaller products, less that Ẑᵀβ misses, longer steps
 )
@@ -163,6 +164,7 @@ class _Run:
             BarrierRows,
             (qp.p, qp.lower, qp.upper, qp.eps, self.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost),
             self.system.given,
+            monitor.look,
         )
         self.d, self.k = self.rows.d, len(qp.A)
         self.x = np.zeros(self.d + self.k)
@@ -189,15 +191,15 @@ class _Run:
         self.ridge = np.zeros(qp.n) if factor.ridge is None else factor.ridge
         if name == "lsmr-rows":
             squares = np.maximum(self.gram.diag() - self.ridge, 0.0)
-            self.system = RowSquares(self.rows, self.ridge, qp.A, squares)
+            self.system = RowSquares(self.rows, self.ridge, qp.A, squares, self.monitor.look)
             self.rows, self.ridge = Rows([Points(qp.n)], 1), np.zeros(qp.n)
             self.H = LinearOperator((qp.n, qp.n), matvec=self.gram.matvec, dtype=np.float64)
         elif name == "quasi":
             self.system = Quasi(self.rows, qp.A)
         elif name == "lsmr":
-            self.system = LeastSquares(self.rows, qp.A)
+            self.system = LeastSquares(self.rows, qp.A, self.monitor.look)
         else:
-            self.system = Normal(self.rows.d, k, self.rows.threads)
+            self.system = Normal(self.rows.d, k, self.rows.threads, self.monitor.look)
 
     # -- the list of steps -----------------------------------------------------------------------------
 
@@ -216,7 +218,10 @@ class _Run:
 
     def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
         """The steps from one start."""
-        best = self._started(start, centred, wide)
+        try:
+            best = self._started(start, centred, wide)
+        except Stopped as stopped:
+            return answer(self.qp, self.goal, first_point(self.qp, start)), stopped.reason
         if best is not None and self.goal.met(best.certificate):
             return best, Status.CONVERGED
         target, least, waited, tries = self.goal.first_gap, np.full(4, np.inf), 0, 0
@@ -544,11 +549,18 @@ def system_for(rows: Rows) -> str:
 
 
 def _eliminates_well(rows: Rows) -> bool:
-    """Whether a factor of XᵀX is nearly as sparse as X: its envelope, in an order that narrows it, bounds the fill."""
-    X = rows.matrix()
-    pattern = sp.csr_array(abs(X).T @ abs(X))
-    if pattern.nnz > FILL * rows.d:
-        return False
+    """Whether a factor of XᵀX is nearly as sparse as X: its envelope, in an order that narrows it, bounds the fill.
+
+    More rows make XᵀX no sparser, so that some of them tell where it is not, before it takes memory and time.
+    """
+    X, count = abs(sp.csr_array(rows.matrix())), PATTERN_ROWS
+    while True:
+        pattern = sp.csr_array(X[:count].T @ X[:count])
+        if pattern.nnz > FILL * rows.d:
+            return False
+        if count >= rows.n:
+            break
+        count *= MORE_ROWS
     order = reverse_cuthill_mckee(pattern, symmetric_mode=True)
     place = np.empty(rows.d, np.int64)
     place[order] = np.arange(rows.d)

@@ -339,12 +339,12 @@ class _Run:
         known, share = np.zeros(0, np.int64), 1.0
         for size in reversed(sizes):
             index = np.sort(mixed[:size])
-            before = self.beta.copy()
+            before, begun = share * self.beta, self.steps
             try:
                 self._enter(index, known, share, size / n)
             except Stopped as stopped:
                 self.lower, self.upper = qp.lower, qp.upper
-                self.beta = np.clip(before * share, qp.lower, qp.upper)
+                self.beta = np.clip(before, qp.lower, qp.upper)
                 return stopped.reason
             known, share = index, size / n
             if size == n:
@@ -356,7 +356,9 @@ class _Run:
                 status = stopped.reason
             if status not in (Status.CONVERGED, Status.STALLED):
                 self.lower, self.upper = qp.lower, qp.upper
-                self.beta = np.clip(self.beta * share, qp.lower, qp.upper)
+                # After fewer steps than variables most of them are still where they were put.
+                solved = self.steps - begun >= size
+                self.beta = np.clip(share * self.beta if solved else before, qp.lower, qp.upper)
                 return status
         return Status.CONVERGED
 

@@ -61,11 +61,11 @@ class System(ABC):
         """x."""
 
 
-def factor_spd(M: np.ndarray, threads: int) -> tuple[np.ndarray, bool]:
-    """A Cholesky factor of the upper triangle of M, shifted as little as it takes."""
+def factor_spd(M: np.ndarray, threads: int, look: Callable[[], object] = lambda: None) -> tuple[np.ndarray, bool]:
+    """A Cholesky factor of the upper triangle of M, shifted as little as it takes; ``look`` as in cholesky.py."""
     shift = 0.0
     diagonal = M.diagonal().copy()
-    while (factor := cholesky(M, threads)) is None:
+    while (factor := cholesky(M, threads, look)) is None:
         shift = max(SHIFT, 100 * shift)
         if not (shift < 1.0 and np.isfinite(diagonal).all()):
             raise LinAlgError("a matrix of normal equations is not positive definite")
@@ -81,9 +81,9 @@ def solve_spd(M: np.ndarray, r: np.ndarray) -> np.ndarray:
 class Normal(System):
     """The (d + k)² normal matrix, added up by the rows."""
 
-    def __init__(self, d: int, k: int, threads: int) -> None:
+    def __init__(self, d: int, k: int, threads: int, look: Callable[[], object] = lambda: None) -> None:
         self.penalty = np.r_[np.ones(d), np.zeros(k)]
-        self.threads = threads
+        self.threads, self.look = threads, look
 
     def prepare(self, crew):
         matrices, products = zip(*crew.ask("normal"), strict=True)
@@ -91,7 +91,7 @@ class Normal(System):
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
         M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
-        self.factor = factor_spd(M, self.threads)
+        self.factor = factor_spd(M, self.threads, self.look)
         return np.sum(products, axis=0)
 
     def solve(self, r):
@@ -229,8 +229,10 @@ class RowSquares(System):
 
     given = True
 
-    def __init__(self, rows: Rows, ridge: np.ndarray, A: np.ndarray, squares: np.ndarray) -> None:
-        self.rows, self.ridge, self.A = rows, ridge, A
+    def __init__(
+        self, rows: Rows, ridge: np.ndarray, A: np.ndarray, squares: np.ndarray, look: Callable[[], object] = lambda: None
+    ) -> None:
+        self.rows, self.ridge, self.A, self.look = rows, ridge, A, look
         self.squares = squares  # of the rows' norms
         self.tol = LSMR_TOL
 
@@ -254,6 +256,7 @@ class RowSquares(System):
             return v - span.T @ (span @ v)
 
         def forward(v):
+            self.look()  # each product is a pass
             v = free(v.ravel())
             return np.concatenate([Z.t_dot(root * v), scale * v])
 
@@ -307,8 +310,8 @@ class LeastSquares(System):
 
     exact = False
 
-    def __init__(self, rows: Rows, A: np.ndarray) -> None:
-        self.rows, self.A = rows, A
+    def __init__(self, rows: Rows, A: np.ndarray, look: Callable[[], object] = lambda: None) -> None:
+        self.rows, self.A, self.look = rows, A, look
         self.tol = LSMR_TOL
 
     def prepare(self, crew):
@@ -327,6 +330,7 @@ class LeastSquares(System):
         D = self.D * self.scale
 
         def forward(x):
+            self.look()  # each product is a pass
             x = x.ravel()
             y = x * self.scale
             return np.concatenate([self.root * (self.rows.dot(y[:d]) + self.A.T @ y[d:]), D * x])

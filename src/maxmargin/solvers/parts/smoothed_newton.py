@@ -38,7 +38,7 @@ from scipy.linalg import cho_solve
 
 from ..._jit import inline, jit
 from ...gram.base import Factor
-from ...monitor import Monitor
+from ...monitor import Monitor, Stopped
 from ...problem import QP
 from ...rows import Crew, Rows
 from ...rows.blocks import Normal
@@ -142,7 +142,11 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
             M = crew.total("normal", max(1, int(inside / enough)), steps)
             weight = M[diagonal]
             M[diagonal] = weight + np.where(is_w, 1.0, HELD * (widths / rho + smooth))
-            factor = factor_spd(M, rows.threads)
+            try:
+                factor = factor_spd(M, rows.threads, monitor.look)
+            except Stopped as early:
+                stopped = early.reason
+                break
         step = -cho_solve(factor, gradient, check_finite=False)
         promise = -float(gradient @ step)
         if promise <= PROMISE * hidden:

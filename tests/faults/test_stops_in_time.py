@@ -1,0 +1,230 @@
+"""Stops that stop: what is long looks at the clock, nothing is begun that the limit forbids, one product ends it all.
+
+The clock of these tests moves on by a second at each look, so that a limit is a number of looks, on any machine.
+"""
+
+import numpy as np
+import pytest
+
+from maxmargin import SVC, host, monitor
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, SemiParametric
+from maxmargin.gram import Kernel, KernelGram, base, low_rank
+from maxmargin.monitor import Monitor, Stopped
+from maxmargin.problem import QP
+from maxmargin.solution import Status
+from maxmargin.solvers import auto, decomposition, make_solver, mpd, nearest_point
+from maxmargin.solvers.parts import newton_systems, small_problems
+from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
+
+N = 300
+ROWS_A_PIECE = 10
+
+KINDS = {
+    "c_svc": lambda X: CSVC(10.0),
+    "squared": lambda X: CSVC(10.0, "squared_hinge"),
+    "no bias": lambda X: CSVC(10.0, fit_intercept=False),
+    "nu_svc": lambda X: NuSVC(0.3),
+    "one_class": lambda X: OneClass(0.3),
+    "epsilon_svr": lambda X: EpsilonSVR(10.0, 0.01),
+    "parametric": lambda X: SemiParametric(CSVC(10.0), np.ascontiguousarray(X.T[:1])),
+}
+SOLVERS = ["smo", "decomposition", "chunking", "interior-point", "mpd", "sor", "adatron", "nearest-point"]
+
+
+class LookedAt:
+    """Seconds are looks. Remembers how many kernel values there were when the limit had passed."""
+
+    def __init__(self, gram=None) -> None:
+        self.now, self.gram, self.deadline, self.evals = 0.0, gram, np.inf, None
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        if self.now > self.deadline and self.evals is None and self.gram is not None:
+            self.evals = self.gram.evals
+        return self.now
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Every problem is large: rows on demand, samples that grow, and pieces of a few rows."""
+    for module in (decomposition, mpd, nearest_point):
+        monkeypatch.setattr(module, "MATRIX_UP_TO", 0)
+    for module in (decomposition, mpd):
+        monkeypatch.setattr(module, "GROW_FROM", N // 8)
+        monkeypatch.setattr(module, "SHRINK_FROM", 20)
+    monkeypatch.setattr(base, "PIECE_EVALS", ROWS_A_PIECE * N)
+    monkeypatch.setattr(newton_systems, "PIECE", ROWS_A_PIECE * N)
+
+
+def points(n: int = N):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def problem(kind: str):
+    X, y = points()
+    return KINDS[kind](X).qp(KernelGram(Kernel("rbf", 0.5), X, 1), y, np.ones(N))
+
+
+@pytest.mark.parametrize("looks", [0, 2, 8, 40])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_after_the_limit_there_is_one_product(solver, kind, looks, large, monkeypatch):
+    qp, made = problem(kind), make_solver(solver)
+    if hasattr(made, "objection") and made.objection(qp):
+        pytest.skip(f"{solver} does not take this problem")
+    if kind == "parametric" and solver in ("smo", "decomposition", "chunking"):
+        pytest.skip("pair steps do not keep these constraints")
+    clock = LookedAt(qp.H)
+    monkeypatch.setattr(monitor, "clock", clock)
+    watch = Monitor(time_limit=looks + 0.5)
+    clock.deadline = watch.deadline
+    solution = auto.Auto(made).solve(qp, monitor=watch)
+    assert qp.infeasibility(solution.beta) < 1e-9
+    found = qp.certificate(solution.beta, solution.multipliers)
+    assert found.gap == pytest.approx(solution.certificate.gap, rel=1e-9, abs=1e-9)
+    if clock.evals is None:
+        return  # it was solved in time
+    assert solution.status in (Status.TIME_LIMIT, Status.CONVERGED)
+    # The rows that a step was about to fetch, a piece, and the product that certifies; for parts of it as well where
+    # a chunk was certified first.
+    after, used = qp.H.evals - clock.evals, np.count_nonzero(solution.beta)
+    passes = 2 if solver == "chunking" else 1
+    assert after <= (passes * max(used, N // 4) + 8 * ROWS_A_PIECE) * N
+    assert solution.certificate.relative_gap <= 2.0
+
+
+def test_no_matrix_is_formed_that_the_limit_forbids(large, monkeypatch):
+    qp = problem("c_svc")
+    clock = LookedAt(qp.H)
+    monkeypatch.setattr(monitor, "clock", clock)
+    solution = make_solver("interior-point").solve(qp, monitor=Monitor(time_limit=5.5))
+    assert solution.status is Status.TIME_LIMIT
+    assert 0 < qp.H.evals <= 6 * ROWS_A_PIECE * N
+    assert not solution.beta.any()
+
+
+def test_what_cannot_end_in_time_is_not_begun():
+    watch = Monitor(time_limit=10.0)
+    watch.foresee(1.0)
+    with pytest.raises(Stopped) as caught:
+        watch.part("a pair").inner().foresee(100.0)
+    assert caught.value.reason is Status.TIME_LIMIT
+    assert watch.stop_now() is None  # others may still have time
+    Monitor().foresee(1e9)
+
+
+def test_the_rest_of_a_matrix_is_foreseen(large):
+    gram, told = problem("c_svc").H, []
+
+    def look(seconds):
+        told.append(seconds)
+        if len(told) == 3:
+            raise Stopped(Status.TIME_LIMIT)
+
+    with pytest.raises(Stopped):
+        gram.dense(look)
+    assert gram.evals == 2 * ROWS_A_PIECE * N
+    assert told[0] == 0.0 < min(told[1:])
+
+
+def test_no_matrix_is_begun_without_memory_for_it(monkeypatch):
+    qp = problem("c_svc")
+    monkeypatch.setattr(host, "free_memory", lambda: 8 * N * N)
+    qp.H.dense()
+    before = qp.H.evals
+    with pytest.raises(MemoryError, match=f"a dense {N} × {N} matrix was asked for, .* are not free; use"):
+        make_solver("interior-point").solve(qp)
+    assert qp.H.evals == before
+
+
+def test_a_matrix_without_memory_does_not_cost_the_answer_that_there_is(monkeypatch):
+    qp = problem("c_svc")
+    monkeypatch.setattr(host, "free_memory", lambda: 0)
+    monkeypatch.setattr(auto, "pair_trial", lambda qp: {"patience": 0.01})  # the interior method is next
+    solution = auto.Auto().solve(qp)
+    assert solution.status is Status.CONVERGED
+    assert solution.solver == "decomposition"
+
+
+def test_products_in_pieces_are_the_products(large):
+    gram, looks = problem("c_svc").H, []
+    rng = np.random.default_rng(1)
+    index, at = np.arange(0, N, 3), rng.permutation(N)[:200]
+    coef = rng.normal(size=len(index))
+    pieces = gram.combine_watched(index, coef, at, lambda: looks.append(1), exact=True)
+    np.testing.assert_allclose(pieces, gram.combine(index, coef, at), rtol=1e-12, atol=1e-12)
+    assert len(looks) > 3
+
+
+def test_factorisations_look_before_each_panel():
+    n, looks = 2 * TILED_FROM, []
+    X = np.random.default_rng(0).normal(size=(n, n))
+    M = X @ X.T + n * np.eye(n)
+    U = cholesky(M, 1, lambda: looks.append(1))
+    assert len(looks) == -(-n // PANEL)
+    np.testing.assert_array_equal(np.triu(cholesky(np.array(M, order="F"), in_place=True)), np.triu(U))
+
+    def raise_third():
+        looks.append(1)
+        if len(looks) == 3:
+            raise Stopped(Status.TIME_LIMIT)
+
+    looks.clear()
+    with pytest.raises(Stopped):
+        cholesky(M, 1, raise_third)
+    assert len(looks) == 3
+
+
+def test_a_factor_of_low_rank_is_given_up(monkeypatch):
+    gram = KernelGram(Kernel("rbf", 1e-2), points(2000)[0], 1)
+    assert low_rank(gram, 1e-12, 400) is not None
+    before = gram.evals
+    assert low_rank(gram, 1e-12, 400, stop=lambda: True) is None
+    assert auto.low_rank_or_not(gram, True, lambda: True) is gram
+    assert gram.evals == before
+
+
+def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
+    """Ten classes, a limit that passes before the first pair: no solver is set up, every certificate is true."""
+    X, _ = points(2000)
+    y = np.argsort(np.argsort(X[:, 0])) * 10 // len(X)
+    monkeypatch.setattr(auto.Auto, "_run", lambda *args: pytest.fail("a solver was set up"))
+    with pytest.warns(match="time limit"):
+        model = SVC(time_limit=1e-9, n_jobs=1, tol=1e-2, gamma=0.2, solver="decomposition").fit(X, y)
+    assert len(model.certificates_) == 45
+    assert model.status_ is Status.TIME_LIMIT
+    for found in model.certificates_:
+        assert found.dual == 0.0 < found.gap == found.primal
+
+
+def test_what_is_published_is_not_multiplied_again(monkeypatch):
+    """Boxes of the negative class end at −0; β with −0 in it is the same β."""
+    X, y = points(700)
+    multiplied = []
+    products = QP._products
+    monkeypatch.setattr(QP, "_products", lambda qp, beta: multiplied.append(beta.copy()) or products(qp, beta))
+    SVC(gamma=0.5).fit(X, y)
+    assert any(beta.any() for beta in multiplied)
+    for k, beta in enumerate(multiplied):
+        assert not any(np.array_equal(beta, other) for other in multiplied[k + 1 :])
+
+
+def test_a_reason_is_the_real_one_without_a_limit_of_iterations():
+    X, y = points()
+    with pytest.warns(match="the time limit was reached"):
+        model = SVC(C=1e6, tol=1e-9, max_iter=-1, time_limit=1e-9).fit(X, y)
+    assert model.status_ is Status.TIME_LIMIT
+
+
+def test_many_small_problems_without_a_limit_of_iterations_go_on_with_other_solvers(monkeypatch):
+    """The leaf's own limit of steps is not the user's: nobody is told to raise max_iter."""
+    X, y = points(90)
+    y = np.arange(90) % 3
+    monkeypatch.setattr(small_problems, "LEAST_STEPS", 1)
+    monkeypatch.setattr(small_problems, "STEPS_EACH", 0)
+    model = SVC(C=10.0).fit(X, y)
+    assert [found.violation < 1e-3 for found in model.certificates_] == [True] * 3
+    with pytest.warns(match="raise max_iter"):
+        SVC(C=10.0, max_iter=1).fit(X, y)
