@@ -230,7 +230,12 @@ class RowSquares(System):
     given = True
 
     def __init__(
-        self, rows: Rows, ridge: np.ndarray, A: np.ndarray, squares: np.ndarray, look: Callable[[], object] = lambda: None
+        self,
+        rows: Rows,
+        ridge: np.ndarray,
+        A: np.ndarray,
+        squares: np.ndarray,
+        look: Callable[[], object] = lambda: None,
     ) -> None:
         self.rows, self.ridge, self.A, self.look = rows, ridge, A, look
         self.squares = squares  # of the rows' norms
