@@ -220,7 +220,7 @@ class QP:
         H_beta, own = self.times(beta), self.weights(beta)
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
-        if w is not None and not np.array_equal(w, own):
+        if w is not None and own is not None and not np.array_equal(w, own):
             gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
             penalty = 0.5 * float(w @ w)

@@ -135,7 +135,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
-            first = np.concatenate(starts) if known else None
+            first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
@@ -237,6 +237,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     def _by_weights(self, X) -> np.ndarray:
         """The decision of each pair by the weights of the features."""
+        assert self._W is not None
         return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
 
     def _values(self, X):

@@ -88,7 +88,8 @@ class Auto:
             return replace(beginning(qp, goal, start, stop, monitor), solver=name)
         if not isinstance(self.solver, str):
             return self._run(self.solver, type(self.solver).__name__, qp, goal, start, monitor)
-        best, steps = None, 0
+        best: Solution | None = None
+        steps = 0
         problem = qp
         while True:
             plan = plan_for(problem, goal) if self.solver == "auto" else [Try(self.solver)]
@@ -109,6 +110,7 @@ class Auto:
                 if best.status.converged or found.status in FINAL or spent:
                     reason = found.status if found.status in FINAL else Status.STALLED
                     return replace(best, status=goal.verdict(best.certificate, reason), n_iter=steps)
+            assert best is not None
             if problem.exact() is problem or self.solver != "auto":
                 return replace(best, n_iter=steps)
             problem = problem.exact()
@@ -142,6 +144,7 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
             Try("decomposition", pair_trial(qp, LAST)),
         ]
     form = linear_form(qp.H)
+    assert form is not None
     interior = Try("interior-point", cold=not screens(qp))
     if form.ridge is not None:
         return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
@@ -163,7 +166,9 @@ def trial(qp: QP) -> dict:
     """How long sweeps may take for which there is another solver: as many looks at a row as cost what that does."""
     if screens(qp):
         return {"hope": HOPE, "patience": FEW_LOOKS}
-    rows = linear_form(qp.H).rows
+    form = linear_form(qp.H)
+    assert form is not None
+    rows = form.rows
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
     looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
     return {"patience": max(FEW_LOOKS, looks)}

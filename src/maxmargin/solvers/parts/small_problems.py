@@ -109,8 +109,8 @@ class SmallProblems:
     @classmethod
     def of(cls, qps: list[QP]) -> SmallProblems | None:
         """These QPs, or None: each must be a view of one matrix, with constraints that pair steps keep."""
-        views = [_view(qp.H) for qp in qps]
-        if not views or any(view is None or view.K is not views[0].K for view in views):
+        views = [view for view in (_view(qp.H) for qp in qps) if view is not None]
+        if not views or len(views) < len(qps) or any(view.K is not views[0].K for view in views):
             return None
         try:
             groups = [Groups.of(qp) for qp in qps]
@@ -140,8 +140,11 @@ class SmallProblems:
         H = Signed(H, self.sign[at]) if len(self.sign) else H
         H = Ridged(H, self.ridge[at]) if len(self.ridge) else H
         group = self.group[at] if len(self.group) else np.zeros(at.stop - at.start, np.int64)
-        A, b = (self.columns[:, group], self.columns @ self.sums[problem]) if self.columns.size else (None, None)
-        return QP(H, self.p[at], self.lower[at], self.upper[at], A, b, self.eps[at] if len(self.eps) else None)
+        rows: tuple = ()
+        if self.columns.size:
+            rows = self.columns[:, group], self.columns @ self.sums[problem]
+        eps = self.eps[at] if len(self.eps) else None
+        return replace(QP(H, self.p[at], self.lower[at], self.upper[at], *rows), eps=eps)
 
 
 @dataclass(frozen=True)
