@@ -52,6 +52,7 @@ __all__ = [
     "helper",
     "inline",
     "by_types",
+    "read_only",
     "dot",
     "fast_exp",
     "prefetch",
@@ -426,6 +427,13 @@ def helper(function: Callable) -> Any:
 def inline(function: Callable) -> Any:
     """A helper that leaves call: always inlined, compiled with its caller."""
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to: leaves that only read are compiled for it alone, whatever the array is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def by_types(choose: Callable) -> Any:
