@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.datasets import load_iris
 
 from . import _jit
 from .estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
@@ -63,6 +64,7 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"LinearSVC, hinge, few samples of three classes{form}", fit(LinearSVC(loss="hinge"), few, three)
         for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             yield f"LinearSVR, {loss}{form}", fit(LinearSVR(loss=loss), points, target)
+    yield "LinearSVC, hinge, iris", fit(LinearSVC(loss="hinge"), *load_iris(return_X_y=True))  # by way of an estimate
 
 
 def _first_columns(X) -> np.ndarray:
