@@ -437,8 +437,11 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 def by_types(choose: Callable) -> Any:
-    """A helper of leaves that returns the function to be inlined for the types of its arguments."""
-    return overload(choose, inline="always")(choose)
+    """A helper of leaves that returns the function for the types of its arguments.
+
+    LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
+    """
+    return overload(choose, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})(choose)
 
 
 def _dot(x, w):
@@ -474,7 +477,7 @@ def _prefetch(typingctx, a, k):
     return numba.types.void(a, numba.types.int64), generate
 
 
-@overload(prefetch, inline="always")
+@overload(prefetch)
 def _specialise_prefetch(a, k):
     def compiled(a, k):
         _prefetch(a, k)
