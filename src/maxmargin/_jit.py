@@ -419,9 +419,7 @@ def helper(function: Callable) -> Any:
     the caller and does all this again, on every level. Of a helper there is one optimised copy: that in its leaf.
     """
     function = getattr(function, "py_func", function)
-    return numba.njit(
-        function, fastmath=_FASTMATH, **_OPTIONS, pipeline_class=_PartCompiler
-    )
+    return numba.njit(function, fastmath=_FASTMATH, **_OPTIONS, pipeline_class=_PartCompiler)
 
 
 def inline(function: Callable) -> Any:
@@ -452,9 +450,7 @@ def _dot(x, w):
 
 
 # Σ x_k w_k in float64, in vector code: the one sum of which the order is free, for rows whose length is not known.
-dot = numba.njit(
-    _dot, fastmath=_FASTMATH | {"reassoc"}, **_OPTIONS, pipeline_class=_PartCompiler
-)
+dot = numba.njit(_dot, fastmath=_FASTMATH | {"reassoc"}, **_OPTIONS, pipeline_class=_PartCompiler)
 
 
 def prefetch(a, k):
@@ -554,7 +550,7 @@ def _fast_exp64(x):
     return p * scale + scale
 
 
-@overload(fast_exp, inline="always", jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})
+@overload(fast_exp, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})
 def _specialise_fast_exp(x):
     return _fast_exp32 if x == numba.types.float32 else _fast_exp64
 
@@ -668,7 +664,7 @@ def _row_dot(typingctx, weights, a):
     return numba.types.float64(weights, a), generate
 
 
-@overload(row_dot, inline="always")
+@overload(row_dot)
 def _specialise_row_dot(weights, a):
     def compiled(weights, a):
         return _row_dot(weights, a)
@@ -676,7 +672,7 @@ def _specialise_row_dot(weights, a):
     return compiled
 
 
-@overload(row_product, inline="always")
+@overload(row_product)
 def _specialise_row_product(a, positions, values, start, stop, block):
     def compiled(a, positions, values, start, stop, block):
         _row_product(a, positions, values, start, stop, block)
