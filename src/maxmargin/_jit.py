@@ -376,7 +376,7 @@ def jit(function: Callable) -> Any:
 
 
 class _Part(JITCodeLibrary):
-    """The code of a helper as LLVM gets it: optimised and turned into machine code as a part of each leaf, only there."""
+    """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):

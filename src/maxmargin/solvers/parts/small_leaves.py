@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._jit import dot, helper, jit
 from ...problem import GAP_ROUNDING
-from .fixed_sums import BIG
 from . import pair_steps as steps_on
+from .fixed_sums import BIG
 from .pair_steps import HUGE
 
 __all__ = ["certify_slice", "solve_slice"]
