@@ -151,7 +151,7 @@ class _Run:
     def equality(self) -> Equality:
         """φβ = 0."""
         zero, phi = np.zeros(self.erm.n), self.erm.phi
-        return Equality.of(QP(self.erm.K, zero, *self.erm.box(), phi.reshape(len(phi), -1)))
+        return Equality.of(QP(self.erm.K, zero, *self.erm.box(), phi.reshape(len(phi), self.erm.n)))
 
     @property
     def weights(self) -> np.ndarray:
