@@ -73,11 +73,10 @@ class PSVM:
         target = relation.root * (y - mean)
         square = float(target @ target)
         sigma = np.sqrt(square / float(weight.sum()))
-        box = self.C * sigma if sigma > 0.0 else 0.0
+        box = np.full(relation.n, self.C * sigma if sigma > 0.0 else 0.0)
+        eps = np.full(relation.n, self.epsilon * sigma)
         p = np.where(relation.scale > 0.0, -relation.along(target), 0.0)
-        return PotentialQP(
-            relation, p, -box, box, eps=self.epsilon * sigma, target_mean=mean, target_square=square
-        )  # fmt: skip
+        return PotentialQP(relation, p, -box, box, eps=eps, target_mean=mean, target_square=square)
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """α in the units of K, and the bias (8)."""
