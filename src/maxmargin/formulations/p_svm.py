@@ -6,9 +6,10 @@ K̃ has columns of mean 0 and norm 1 (gram/relation.py), ỹ = y − ȳ. There i
 equality constraint; the predictor is f(x) = Σ α_j K̃_j(x) + ȳ (8), which stands on the columns with α_j ≠ 0. Up to the
 constant ½‖ỹ‖² the objective is ½‖ỹ − K̃α‖² + ε̃‖α‖₁, a lasso in a box.
 
-Units. The solution for cy is c times that for y if ε̃ and C̃ are multiplied by c. So ε and C are given in units of the
-standard deviation σ of the targets: ε̃ = εσ and C̃ = Cσ are the ε and C of the paper. For two classes of equal size with
-targets ±1 (and for targets of unit variance) they are the paper's own.
+Units. The solution for cy is c times that for y if ε̃ and C̃ are multiplied by c. So all is in units of the standard
+deviation σ of the targets: the QP has ỹ/σ, and ε̃ = εσ and C̃ = Cσ are the ε and C of the paper. For two classes of
+equal size with targets ±1, and for targets of unit variance, they are the paper's own. A column that has nothing to do
+with the targets has K̃_jᵀỹ/σ of about ±1: ε counts standard errors.
 
 | paper                     | here                                  |
 | ------------------------- | ------------------------------------- |
@@ -31,18 +32,22 @@ from .base import Decision
 
 __all__ = ["PSVM", "PotentialQP"]
 
+CONSTANT = 1e-14  # of the largest target: a spread so small is rounding
+
 
 @dataclass(frozen=True)
 class PotentialQP(QP):
-    """The QP (19) with what it knows of its targets: their mean, and ‖ỹ‖², which bounds the optimum without a box.
+    """The QP (19) with what it knows of its targets: their mean and spread, and ‖ỹ‖², which bounds the
+    optimum without a box.
 
     With the residual r = ỹ − K̃α, any multiple t of it gives s = −t K̃ᵀr and a bound of the optimum (problem.py, for
     weights w = ỹ − tr of their own): where |s_j| ≤ ε̃ for all j the box does not enter it. For C = ∞ this is the dual of
     the lasso; for a large C it proves far more than the box does.
     """
 
-    target_mean: float = 0.0  # ȳ
-    target_square: float = 0.0  # ‖ỹ‖²
+    mean: float = 0.0  # ȳ
+    sigma: float = 1.0  # the standard deviation of the targets, 0 where they are constant
+    target_square: float = 0.0  # ‖ỹ/σ‖²
 
     def gap(self, beta, eta, s):
         """The smaller of the bound by the box and the bound by a scaled residual."""
@@ -63,32 +68,37 @@ class PotentialQP(QP):
 class PSVM:
     """Regression on the columns of a relation; for classification the targets are ±1."""
 
-    C: float = np.inf
+    C: float | np.ndarray = np.inf  # one for all columns, or one for each
     epsilon: float = 0.1
 
-    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> QP:
+    def qp(self, gram: Gram, y: np.ndarray, weight: np.ndarray) -> PotentialQP:
         """The dual problem; a Gram that is no ``Relation`` is taken as the matrix K."""
         relation = gram if isinstance(gram, Relation) else Relation.of(gram.wide().dense(), weight)
         mean = float(weight @ y) / float(weight.sum())
         target = relation.root * (y - mean)
-        square = float(target @ target)
-        sigma = np.sqrt(square / float(weight.sum()))
-        box = np.full(relation.n, self.C * sigma if sigma > 0.0 else 0.0)
-        eps = np.full(relation.n, self.epsilon * sigma)
+        size = float(np.sqrt(target @ target / weight.sum()))
+        sigma = size if size > CONSTANT * float(np.abs(y).max()) else 0.0
+        target = target / sigma if sigma > 0.0 else np.zeros(len(target))
         p = np.where(relation.scale > 0.0, -relation.along(target), 0.0)
-        return PotentialQP(relation, p, -box, box, eps=eps, target_mean=mean, target_square=square)
+        box, eps = np.broadcast_to(self.C, relation.n), np.full(relation.n, self.epsilon)
+        return PotentialQP(
+            relation, p, -box, box, eps=eps, mean=mean, sigma=sigma, target_square=float(target @ target)
+        )
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
-        """α in the units of K, and the bias (8)."""
+        """α in units of σ, and ȳ: f(x) = σ Σ α_j K̃_j(x) + ȳ (8). ``function`` has it in the units of K."""
         assert isinstance(qp, PotentialQP)
-        coef, offset = qp.H.decision(solution.beta)
-        return Decision(coef, qp.target_mean + offset)
+        return Decision(solution.beta, qp.mean, scale=qp.sigma)
+
+    def function(self, qp: QP, found: Decision) -> tuple[np.ndarray, float]:
+        """a and b of f(x) = Σ a_j K_j(x) + b."""
+        coef, offset = qp.H.decision(found.scale * found.coef)
+        return coef, found.intercept + offset
 
     def unit(self, weight: np.ndarray) -> float:
-        """Violations are in units of K̃ᵀy."""
+        """Violations are in units of σ."""
         return 1.0
 
     def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
-        """α again, without the rounding of two products."""
-        scale = qp.H.scale
-        return qp.settled(np.where(scale > 0.0, published.coef / np.where(scale > 0.0, scale, 1.0), 0.0)), np.zeros(0)
+        """The same numbers again."""
+        return published.coef, np.zeros(0)
