@@ -101,6 +101,7 @@ class PotentialSMO:
                 break
             tolerance *= FINER if reason.converged else 1.0
             run.restart(found.beta)
+        run.monitor.history.trace["changed"] = np.flatnonzero(run.ever)  # Table 2 counts them
         return close(qp, goal, best, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
