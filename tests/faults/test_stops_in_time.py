@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maxmargin import SVC, host, monitor
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
@@ -64,7 +64,7 @@ def points(n: int = N):
 
 def problem(kind: str):
     X, y = points()
-    return KINDS[kind](X).qp(KernelGram(Kernel("rbf", 0.5), X, 1), y, np.ones(N))
+    return KINDS[kind](X).qp(Samples(KernelGram(Kernel("rbf", 0.5), X, 1), y, np.ones(N)))
 
 
 @pytest.mark.parametrize("looks", [0, 2, 8, 40])

@@ -4,6 +4,7 @@
 | -------------------------------------------------- | ------------------------------------------------------------ |
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
+| a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
 |                                                    | pair steps have cost as much, and pair steps again            |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
@@ -28,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..goal import Goal
-from ..gram import Factored, Gram, as_gram, low_rank
+from ..gram import Factored, Gram, Relation, as_gram, low_rank
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -132,17 +133,10 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     """The table above."""
     if qp.exact() is not qp:
         return [Try("interior-point"), Try("mpd")]
+    if isinstance(qp.H, Relation) and not len(qp.A):
+        return [Try("columns"), *kernel_plan(qp)]
     if not knows_features(qp.H):
-        dense = qp.n <= DENSE_UP_TO
-        if not pairs_keep(qp.A):
-            return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
-        if not dense:
-            return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
-        return [
-            Try("decomposition", pair_trial(qp)),
-            Try("interior-point", cold=True),
-            Try("decomposition", pair_trial(qp, LAST)),
-        ]
+        return kernel_plan(qp)
     form = linear_form(qp.H)
     assert form is not None
     interior = Try("interior-point", cold=not screens(qp))
@@ -155,6 +149,20 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
         return [Try("sor", trial(qp)), interior, Try("sor")]
     return [Try("sor")]
+
+
+def kernel_plan(qp: QP) -> list[Try]:
+    """The part of the table for matrices that are read by rows."""
+    dense = qp.n <= DENSE_UP_TO
+    if not pairs_keep(qp.A):
+        return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
+    if not dense:
+        return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+    return [
+        Try("decomposition", pair_trial(qp)),
+        Try("interior-point", cold=True),
+        Try("decomposition", pair_trial(qp, LAST)),
+    ]
 
 
 def pair_trial(qp: QP, times: float = 1.0) -> dict:

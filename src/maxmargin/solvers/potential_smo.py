@@ -102,6 +102,7 @@ class PotentialSMO:
             tolerance *= FINER if reason.converged else 1.0
             run.restart(found.beta)
         assert best is not None
+        run.monitor.history.trace["changed"] = np.flatnonzero(run.ever)  # Table 2 counts them
         return close(qp, goal, best, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
