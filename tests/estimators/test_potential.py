@@ -173,7 +173,7 @@ def test_switches_reach_the_solver():
     plain = PSVR(kernel="dyadic", solver="potential-smo", pair=False, block=False, annealing=False).fit(K, T)
     whole = PSVR(kernel="dyadic", solver="potential-smo").fit(K, T)
     assert plain.n_iter_ != whole.n_iter_
-    with pytest.raises(ValueError, match="pair='no' was asked for"):
+    with pytest.raises(ValueError, match="was asked for; found pair='no'"):
         PSVR(pair="no").fit(X, Y)
 
 
@@ -248,5 +248,5 @@ def test_the_selector_in_a_pipeline():
     selector = pipe.fit(data, label)[0].set_output(transform="pandas")
     assert list(selector.transform(data).columns) == list(selector.get_feature_names_out())
     assert len(selector.get_feature_names_out()) == 8
-    with pytest.raises(ValueError, match="n_features_to_select=0 was asked for"):
+    with pytest.raises(ValueError, match="was asked for; found n_features_to_select=0"):
         PSVMSelector(n_features_to_select=0).fit(data, label)
