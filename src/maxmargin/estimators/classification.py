@@ -26,7 +26,7 @@ from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Problem, dense, stacklevel
-from .checks import check_labels
+from .checks import check_choice, check_labels
 from .kernel import KernelMachine
 from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
 from .pair_programs import decisions, largest_nus, programs
@@ -69,11 +69,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
                 f"probability={self.probability!r} was asked for; found no calibration in this estimator; "
                 "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator, ensemble=False)"
             )
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ValueError(
-                f"decision_function_shape={self.decision_function_shape!r} was asked for; found 'ovr' and 'ovo'; "
-                "choose one"
-            )
+        check_choice(self, "decision_function_shape", ("ovr", "ovo"))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
