@@ -37,7 +37,7 @@ __all__ = ["check", "check_seed"]
 
 SAME = 1e-6  # relative: the certificate against the same numbers by hand
 NO_GAP = 1e-8  # of the objective: no goal asks for less
-HELD = 1e-12  # of a constraint: missed by less, it is held
+HELD = textbook.HELD
 REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring down
 HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
 LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word

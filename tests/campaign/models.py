@@ -137,11 +137,15 @@ def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, free: bool):
     """(Kc, its size, what the published weights give) for a linear kernel.
 
     Where the bias is free, Σ c is next to nothing: v = Σ c_i x_i is added up from rows that are seen from their mean.
+    What Σ c misses by rounding is a constraint's affair, and rounding of f.
     """
     mean = X.mean(axis=0) if free else np.zeros(X.shape[1])
     near = X - mean
-    v = near.T @ coef + fsum(coef) * mean
+    sum_of_all = fsum(coef)
+    held = free and abs(sum_of_all) <= textbook.HELD * float(np.abs(coef).sum())
+    v = near.T @ coef + sum_of_all * mean
     size = np.abs(X) @ (np.abs(v) + np.abs(near).T @ np.abs(coef))
+    size += np.abs(X) @ np.abs(mean) * (abs(sum_of_all) / textbook.UNIT if held else 0.0)
     far = float(np.abs(X @ (w - v)).max(initial=0.0))
     half = 0.5 * float((w - v) @ (w - v))
     return (

@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
+HELD = 1e-12  # of the terms of a constraint: missed by less, it is held
 DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
 MOST_TERMS = 1e6  # times what is left of them: coefficients that cancel
 NO_MARGIN = 1e-12  # a margin of a ν-SVC by which nothing is divided
