@@ -31,7 +31,11 @@ OPTIONS = {
     "one_class": [{"nu": 0.3}],
     "svdd": [{"nu": 0.3}, {"C": 0.1}],
     "epsilon_svr": [
-        {"C": 1.5, "epsilon": 0.1, "loss": loss} for loss in ("epsilon_insensitive", "squared_epsilon_insensitive")
+        {"C": 1.5, "epsilon": 0.1, "loss": "epsilon_insensitive"},
+        {"C": 1.5, "epsilon": 0.1, "loss": "squared_epsilon_insensitive"},
+        {"C": 1.5, "loss": "huber", "huber_delta": 0.2},
+        {"C": 1.5, "loss": "quantile", "quantile": 0.8},
+        {"C": 1.5, "loss": "squared_error"},
     ],
     "nu_svr": [{"nu": 0.4, "C": 1.5}],
     "p_svm": [{"C": 1.5, "epsilon": 0.1}, {"C": np.inf, "epsilon": 0.1}],

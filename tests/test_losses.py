@@ -5,9 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin.losses import LOSSES, EpsilonInsensitive, HuberHinge, Loss, SquaredEpsilonInsensitive
+from maxmargin.losses import (
+    MARGIN_LOSSES,
+    RESIDUAL_LOSSES,
+    EpsilonInsensitive,
+    Huber,
+    HuberHinge,
+    Loss,
+    Quantile,
+    SquaredEpsilonInsensitive,
+)
 
+LOSSES = MARGIN_LOSSES | {f"{name} of residuals" if name == "huber" else name: x for name, x in RESIDUAL_LOSSES.items()}
 CASES = {name: make() for name, make in LOSSES.items()} | {
+    "huber of residuals, narrow": Huber(0.05),
+    "quantile, high": Quantile(0.9),
     "huber, narrow": HuberHinge(0.05),
     "huber, wide": HuberHinge(2.0),
     "epsilon_insensitive, no tube": EpsilonInsensitive(0.0),
@@ -21,6 +33,9 @@ CORNERS = {
     "huber": lambda loss: [1.0 - loss.delta, 1.0 + loss.delta],
     "epsilon_insensitive": lambda loss: [-loss.epsilon, loss.epsilon],
     "squared_epsilon_insensitive": lambda loss: [-loss.epsilon, loss.epsilon],
+    "huber of residuals": lambda loss: [-loss.delta, loss.delta],
+    "quantile": lambda loss: [0.0],
+    "squared_error": lambda loss: [],
 }
 GRID = np.linspace(-60.0, 60.0, 240_001)
 STEP = GRID[1] - GRID[0]
@@ -35,7 +50,7 @@ def corners(loss: Loss) -> np.ndarray:
 
 def smooth_points(loss: Loss, margin: float) -> np.ndarray:
     a = np.linspace(-3.0, 4.0, 701)
-    return a[np.abs(a[:, None] - corners(loss)).min(axis=1) > margin]
+    return a[np.abs(a[:, None] - corners(loss)).min(axis=1, initial=np.inf) > margin]
 
 
 def test_every_loss_has_its_corners_listed():

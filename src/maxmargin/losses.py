@@ -14,14 +14,18 @@ from typing import ClassVar
 import numpy as np
 
 __all__ = [
-    "LOSSES",
-    "make_loss",
+    "MARGIN_LOSSES",
+    "RESIDUAL_LOSSES",
     "EpsilonInsensitive",
     "Hinge",
+    "Huber",
     "HuberHinge",
     "Loss",
+    "Quantile",
     "SquaredEpsilonInsensitive",
+    "SquaredError",
     "SquaredHinge",
+    "make_loss",
 ]
 
 DOMAIN_SLACK = 1e-12  # rounding that is still inside a conjugate's domain
@@ -37,7 +41,11 @@ class Loss(ABC):
 
     classification: ClassVar[bool]
     smooth: ClassVar[bool] = False  # whether it has a slope everywhere
-    domain: ClassVar[tuple[float, float]]  # where the conjugate is finite
+
+    @property
+    @abstractmethod
+    def domain(self) -> tuple[float, float]:
+        """Where the conjugate is finite."""
 
     @property
     @abstractmethod
@@ -74,7 +82,7 @@ class Hinge(Loss):
     """max(0, 1 − m)."""
 
     classification: ClassVar[bool] = True
-    domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+    domain = (-1.0, 0.0)
 
     @property
     def conjugate_terms(self) -> tuple[float, float, float]:
@@ -99,7 +107,7 @@ class SquaredHinge(Loss):
 
     classification: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
-    domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
+    domain = (-np.inf, 0.0)
 
     @property
     def conjugate_terms(self) -> tuple[float, float, float]:
@@ -125,7 +133,7 @@ class HuberHinge(Loss):
     delta: float = 0.5
     classification: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
-    domain: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+    domain = (-1.0, 0.0)
 
     @property
     def conjugate_terms(self) -> tuple[float, float, float]:
@@ -155,7 +163,7 @@ class EpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     classification: ClassVar[bool] = False
-    domain: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    domain = (-1.0, 1.0)
 
     @property
     def conjugate_terms(self) -> tuple[float, float, float]:
@@ -181,7 +189,7 @@ class SquaredEpsilonInsensitive(Loss):
     epsilon: float = 0.1
     classification: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
-    domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    domain = (-np.inf, np.inf)
 
     @property
     def conjugate_terms(self) -> tuple[float, float, float]:
@@ -200,20 +208,112 @@ class SquaredEpsilonInsensitive(Loss):
         return self.epsilon * np.abs(u) + u * u / 4.0
 
 
-LOSSES: dict[str, type[Loss]] = {
+@dataclass(frozen=True)
+class Huber(Loss):
+    """½ r² up to |r| = delta, and beyond it the line that goes on from there: outliers pull with a force of delta."""
+
+    delta: float = 1.0
+    classification: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.delta, self.delta
+
+    @property
+    def conjugate_terms(self) -> tuple[float, float, float]:
+        return 0.0, 1.0, 0.0
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        inside = np.minimum(np.abs(r), self.delta)
+        return inside * (np.abs(r) - 0.5 * inside)
+
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        return np.clip(r, -self.delta, self.delta)
+
+    def curvature(self, r: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(r) < self.delta, 1.0, 0.0)
+
+    def secant(self, r: np.ndarray) -> np.ndarray:
+        return self.delta / np.maximum(np.abs(r), self.delta)
+
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
+        return _inside(0.5 * u * u, np.abs(u) <= self.delta * (1.0 + DOMAIN_SLACK))
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """quantile · max(0, −r) + (1 − quantile) · max(0, r): its minimiser is that quantile of the targets."""
+
+    quantile: float = 0.5
+    classification: ClassVar[bool] = False
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.quantile, 1.0 - self.quantile
+
+    @property
+    def conjugate_terms(self) -> tuple[float, float, float]:
+        return 0.0, 0.0, 0.0
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        return np.maximum(-self.quantile * r, (1.0 - self.quantile) * r)
+
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        return np.where(r > 0.0, 1.0 - self.quantile, np.where(r < 0.0, -self.quantile, 0.0))
+
+    def curvature(self, r: np.ndarray) -> np.ndarray:
+        return np.zeros_like(r)
+
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
+        low, high = self.domain
+        return _inside(np.zeros_like(u), (u >= low - DOMAIN_SLACK) & (u <= high + DOMAIN_SLACK))
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """r²: regularised least squares."""
+
+    classification: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    domain = (-np.inf, np.inf)
+
+    @property
+    def conjugate_terms(self) -> tuple[float, float, float]:
+        return 0.0, 0.5, 0.0
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        return r * r
+
+    def slope(self, r: np.ndarray) -> np.ndarray:
+        return 2.0 * r
+
+    def curvature(self, r: np.ndarray) -> np.ndarray:
+        return np.full_like(r, 2.0)
+
+    def conjugate(self, u: np.ndarray) -> np.ndarray:
+        return u * u / 4.0
+
+
+MARGIN_LOSSES: dict[str, type[Loss]] = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
     "huber": HuberHinge,
+}
+RESIDUAL_LOSSES: dict[str, type[Loss]] = {
     "epsilon_insensitive": EpsilonInsensitive,
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+    "huber": Huber,
+    "quantile": Quantile,
+    "squared_error": SquaredError,
 }
 
 
 def make_loss(name: str, classification: bool, **options: float) -> Loss:
     """A loss of margins or of residuals by its name, with those of the options that it has."""
-    fitting = [known for known, loss in LOSSES.items() if loss.classification == classification]
-    if name not in fitting:
-        listed = ", ".join(repr(known) for known in fitting)
+    losses = MARGIN_LOSSES if classification else RESIDUAL_LOSSES
+    if name not in losses:
+        listed = ", ".join(repr(known) for known in losses)
         raise ValueError(f"a known loss was asked for; found loss={name!r}; choose {listed}")
-    own = {field.name for field in fields(LOSSES[name])}
-    return LOSSES[name](**{option: value for option, value in options.items() if option in own})
+    own = {field.name for field in fields(losses[name])}
+    return losses[name](**{option: value for option, value in options.items() if option in own})

@@ -125,6 +125,22 @@ def svr(K, y, beta, bias, C, epsilon, squared=False) -> tuple[float, float]:
     return 0.5 * norm + C @ tube(f - y, epsilon), dual
 
 
+def regression(K, y, beta, bias, C, loss, epsilon=0.1, huber_delta=1.0, quantile=0.5) -> tuple[float, float]:
+    """½‖w‖² + Σ C_i ℓ(f(x_i) − y_i) and the dual, for any loss of residuals."""
+    if loss.endswith("epsilon_insensitive"):
+        return svr(K, y, beta, bias, C, epsilon, loss.startswith("squared"))
+    f, norm = K @ beta + bias, beta @ K @ beta
+    r, dual = f - y, y @ beta - 0.5 * norm
+    if loss == "squared_error":
+        return 0.5 * norm + C @ r**2, dual - (beta**2 / (4.0 * C)).sum()
+    if loss == "huber":
+        near = np.abs(r) <= huber_delta
+        cost = np.where(near, 0.5 * r**2, huber_delta * np.abs(r) - 0.5 * huber_delta**2)
+        return 0.5 * norm + C @ cost, dual - (beta**2 / (2.0 * C)).sum()
+    cost = np.where(r < 0, -quantile * r, (1.0 - quantile) * r)
+    return 0.5 * norm + C @ cost, dual
+
+
 def nu_svc(K, y, beta, bias, nu, weight) -> tuple[float, float]:
     """½‖w‖² − ν Σw ρ + Σ w_i max(0, ρ − y_i f(x_i)) and −½‖w‖², where Σ|β| = ν Σw.
 

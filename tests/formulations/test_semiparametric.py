@@ -48,8 +48,8 @@ def primal_and_dual(variant, data, K, decision, free):
     if variant.name == "nu_svc":
         return by_hand.nu_svc(K, data.labels, decision.coef, free, f.nu, weight)
     if variant.name == "epsilon_svr":
-        squared = f.loss.startswith("squared")
-        return by_hand.svr(K, data.values, decision.coef, free, f.C * weight, f.epsilon, squared)
+        shape = f.loss, f.epsilon, f.huber_delta, f.quantile
+        return by_hand.regression(K, data.values, decision.coef, free, f.C * weight, *shape)
     if variant.name == "nu_svr":
         return by_hand.nu_svr(K, data.values, decision.coef, free, f.C * weight, f.nu, decision.found)
     norm = decision.coef @ K @ decision.coef

@@ -87,6 +87,8 @@ def check_shared(machine) -> None:
     if hasattr(machine, "epsilon"):
         sized = is_number(machine.epsilon) and 0 <= machine.epsilon < np.inf
         need(machine, "epsilon", sized, "give epsilon >= 0")
+    if hasattr(machine, "quantile"):
+        need(machine, "quantile", is_number(machine.quantile) and 0 < machine.quantile < 1, "give quantile in (0, 1)")
     if hasattr(machine, "nu"):
         need(machine, "nu", is_number(machine.nu) and 0 < machine.nu <= 1, "give nu in (0, 1]")
     Parametric.check(getattr(machine, "parametric", None))

@@ -359,18 +359,24 @@ class LinearSVR(RegressorMixin, LinearMachine):
 
     epsilon: float = 0.0
     loss: str = "epsilon_insensitive"
+    huber_delta: float = 1.0
+    quantile: float = 0.5
 
     _leaves = LEAVES
     _says = {
         "loss": (
-            '{"epsilon_insensitive", "squared_epsilon_insensitive"}',
-            "What an error beyond the tube costs: itself, or its square.",
+            '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
+            "What an error r costs: max(0, |r| − epsilon), or its square; r²/2 up to huber_delta and a line beyond; "
+            "quantile · r below and (1 − quantile) · r above the target's quantile; r².",
         ),
+        "epsilon": ("float", "Half-width of the tube inside which an error costs nothing, for the first two losses."),
+        "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
     }
 
     def _prepare(self, X, y, sample_weight):
         X, rows, y, weight = self._check_input(X, y, sample_weight)
-        formulation = EpsilonSVR(float(self.C), float(self.epsilon), self.loss, self._free_intercept)
+        shape = float(self.huber_delta), float(self.quantile)
+        formulation = EpsilonSVR(float(self.C), float(self.epsilon), self.loss, self._free_intercept, *shape)
         present = np.flatnonzero(weight)
         X, rows = self._present(X, rows, present)
         y, weight = np.asarray(y[present], np.float64), weight[present]

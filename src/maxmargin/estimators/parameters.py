@@ -68,6 +68,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "float in (0, 1]",
         "Bounds the share of errors from above and the share of support vectors from below.",
     ),
+    "quantile": ("float in (0, 1)", 'Share of the targets below f, for loss="quantile".'),
     "epsilon": ("float", "Half-width of the tube inside which an error costs nothing."),
     "loss": ('{"hinge", "squared_hinge", "huber"}', "What an error costs."),
     "huber_delta": (

@@ -72,16 +72,22 @@ class SVR(_KernelRegressor):
     C: float = 1.0
     epsilon: float = 0.1
     loss: str = "epsilon_insensitive"
+    huber_delta: float = 1.0
+    quantile: float = 0.5
 
     _says = {
         "loss": (
-            '{"epsilon_insensitive", "squared_epsilon_insensitive"}',
-            "What an error beyond the tube costs: itself, or its square.",
+            '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
+            "What an error r costs: max(0, |r| − epsilon), or its square; r²/2 up to huber_delta and a line beyond; "
+            "quantile · r below and (1 − quantile) · r above the target's quantile; r².",
         ),
+        "epsilon": ("float", "Half-width of the tube inside which an error costs nothing, for the first two losses."),
+        "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
     }
 
     def _formulation(self):
-        return EpsilonSVR(float(self.C), float(self.epsilon), self.loss, bool(self.fit_intercept))
+        shape = float(self.huber_delta), float(self.quantile)
+        return EpsilonSVR(float(self.C), float(self.epsilon), self.loss, bool(self.fit_intercept), *shape)
 
 
 @documented

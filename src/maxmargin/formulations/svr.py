@@ -1,7 +1,16 @@
-"""ε-SVR: min ½‖w‖² + Σ C_i ℓ(f(x_i) − y_i) with the ε-insensitive loss or its square.
+"""ε-SVR and its relatives: min ½‖w‖² + Σ C_i ℓ(f(x_i) − y_i) with any loss of residuals.
 
-In signed coefficients β = α − α* there is one variable a point, not two: the QP has p = −y, ε_i = ε and the box
-[−C_i, C_i]; the squared loss has no box and adds 1 / (2 C_i) to the diagonal.
+In signed coefficients β = α − α* there is one variable a point, not two: the QP has p = −y, and
+
+| loss                | ε_i | box of β                   | added to the diagonal |
+| ------------------- | --- | -------------------------- | --------------------- |
+| ε-insensitive       | ε   | [−C_i, C_i]                | 0                     |
+| its square          | ε   | none                       | 1 / (2 C_i)           |
+| Huber, δ            | 0   | [−δ C_i, δ C_i]            | 1 / C_i               |
+| quantile τ          | 0   | [−(1 − τ) C_i, τ C_i]      | 0                     |
+| squared error       | 0   | none                       | 1 / (2 C_i)           |
+
+which follows from the conjugates in losses.py.
 """
 
 from __future__ import annotations
@@ -26,12 +35,15 @@ class EpsilonSVR:
     epsilon: float = 0.1
     loss: str = "epsilon_insensitive"
     fit_intercept: bool = True
+    huber_delta: float = 1.0
+    quantile: float = 0.5
 
     def __post_init__(self) -> None:
         self._loss()  # which says so if there is no such loss
 
     def _loss(self) -> Loss:
-        return make_loss(self.loss, classification=False, epsilon=self.epsilon)
+        options = {"epsilon": self.epsilon, "delta": self.huber_delta, "quantile": self.quantile}
+        return make_loss(self.loss, classification=False, **options)
 
     def qp(self, samples: Samples) -> QP:
         """The dual problem."""
