@@ -32,7 +32,9 @@ from .points import make_points, on_disk
 
 __all__ = ["Relation"]
 
-CONSTANT = 1e-13  # of the norm of a column: what is left of a constant one after its mean, by rounding
+CONSTANT = (
+    1e-10  # of the norm of a column: what is left of it without its mean has six digits more than rounding, or is 0
+)
 FEW = 0.25  # of the columns: so many are gathered rather than all of them read
 SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
 TILE = 1 << 21  # bytes of relations that are normalised at a time
