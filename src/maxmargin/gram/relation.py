@@ -16,6 +16,7 @@ disk, or that a kernel gives column by column, stays there. A dense K in memory 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,14 @@ class Relation(Gram):
     @property
     def columns_dense(self) -> bool:
         return not getattr(self.columns, "sparse", False)
+
+    @cached_property
+    def compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Columns of a sparse K as indptr, indices and data, or None; K̃ is that and its correction."""
+        if self.plain or self.columns_dense:
+            return None
+        found = self.columns.matrix()
+        return found.indptr.astype(np.int64), found.indices, found.data
 
     def combine(self, index, coef, at=None, exact=True):
         v = np.zeros(self.n)
