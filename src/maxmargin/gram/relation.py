@@ -16,6 +16,7 @@ disk, or that a kernel gives column by column, stays there. A dense K in memory 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ from .points import make_points, on_disk
 
 __all__ = ["Relation"]
 
-CONSTANT = 1e-13  # of the norm of a column: what is left of a constant one after its mean, by rounding
+CONSTANT = (
+    1e-10  # of the norm of a column: what is left of it without its mean has six digits more than rounding, or is 0
+)
 FEW = 0.25  # of the columns: so many are gathered rather than all of them read
 SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
 TILE = 1 << 21  # bytes of relations that are normalised at a time
@@ -209,6 +212,14 @@ class Relation(Gram):
     @property
     def columns_dense(self) -> bool:
         return not getattr(self.columns, "sparse", False)
+
+    @cached_property
+    def compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Columns of a sparse K as indptr, indices and data, or None; K̃ is that and its correction."""
+        if self.plain or self.columns_dense:
+            return None
+        found = self.columns.matrix()
+        return found.indptr.astype(np.int64), found.indices, found.data
 
     def combine(self, index, coef, at=None, exact=True):
         v = np.zeros(self.n)

@@ -1,0 +1,83 @@
+"""Working sets of columns: every way of solving on a set, and what becomes of sets for which there is no room."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cases import verdict_on
+from maxmargin.formulations import PSVM, Samples
+from maxmargin.gram import Relation
+from maxmargin.monitor import Monitor
+from maxmargin.problem import QP
+from maxmargin.solution import Status
+from maxmargin.solvers import Columns, columns, solve
+
+RNG = np.random.default_rng(0)
+SPARSE = np.where(RNG.random((60, 90)) < 0.15, RNG.normal(size=(60, 90)) + 0.5, 0.0)
+SPARSE[:, 7] = SPARSE[:, 8]  # duplicated
+SPARSE[:, 9] = 1.0  # constant
+WEIGHT = RNG.choice([0.5, 1.0, 3.0], 60)
+Y = SPARSE[:, :10].sum(axis=1) + 0.3 * RNG.normal(size=60)
+
+
+def problem(K, C, epsilon=0.05):
+    return PSVM(C, epsilon).qp(Samples(Relation.of(K, WEIGHT), Y, WEIGHT))
+
+
+def check(found, qp):
+    best = verdict_on(qp).objective
+    assert found.status is Status.CONVERGED
+    assert qp.objective(found.beta) - best <= 1e-6 * abs(best)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 1e4, np.inf])
+@pytest.mark.parametrize("first", [1, 10, 200])
+def test_sweeps_over_sparse_columns(monkeypatch, C, first):
+    """With the correction of rank one, weights, duplicates and a constant column."""
+    monkeypatch.setattr(columns, "CHEAP", 0)
+    monkeypatch.setattr(columns, "SPARSE_STEP", 0)
+    monkeypatch.setattr(columns._Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
+    qp = problem(sp.csr_array(SPARSE), C)
+    check(solve(qp, Columns(first=first), tol=1e-6), qp)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 1e4, np.inf])
+@pytest.mark.parametrize("first", [1, 10, 200])
+def test_sets_too_large_for_many_newton_steps(monkeypatch, C, first):
+    monkeypatch.setattr(columns, "CHEAP", 0)
+    qp = problem(SPARSE, C)
+    check(solve(qp, Columns(first=first), tol=1e-6), qp)
+
+
+def test_what_is_known_of_the_matrix_is_not_computed_again():
+    gram = Relation.of(SPARSE)
+    first = columns._Held.of(gram, np.array([3, 5, 20]), None)
+    evals = gram.evals
+    second = columns._Held.of(gram, np.array([2, 3, 20, 40]), first)
+    np.testing.assert_allclose(second.H, gram.dense()[np.ix_(second.index, second.index)], atol=1e-14)
+    assert evals == 9 and second.H.shape == (4, 4)
+
+
+def test_without_room_for_a_matrix_others_go_on(monkeypatch):
+    qp = problem(SPARSE, 1.0)
+    best = verdict_on(qp)
+    monkeypatch.setattr(columns.memory, "left_for_one", lambda: 0)
+    alone = solve(qp, "columns", tol=1e-6)
+    assert alone.status is Status.EXHAUSTED
+    monkeypatch.undo()
+    monkeypatch.setattr(columns._Held, "of", lambda *_: pytest.fail("there is no room"))
+    monkeypatch.setattr(columns.Columns, "solve", lambda self, qp, *_: alone)
+    found = solve(qp, "auto", tol=1e-6)
+    assert found.solver != "columns" and qp.objective(found.beta) == pytest.approx(best.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("K", [SPARSE, sp.csr_array(SPARSE)], ids=["dense", "sparse"])
+def test_the_clock_is_looked_at(K):
+    found = solve(problem(K, np.inf, 1e-4), "columns", monitor=Monitor(time_limit=1e-9), tol=1e-12)
+    assert found.status is Status.TIME_LIMIT and np.isfinite(found.beta).all()
+
+
+def test_any_matrix_without_constraints_is_taken():
+    A = RNG.normal(size=(30, 30))
+    qp = QP(A @ A.T, RNG.normal(size=30), -0.3, 0.5, eps=np.full(30, 0.1))
+    check(solve(qp, "columns", tol=1e-8), qp)
