@@ -39,7 +39,7 @@ def test_attributes_are_told_and_there(machine):
     fitted = machine().fit(X, y)
     told = section(machine, "Attributes")
     assert len(told) == len(set(told))
-    absent = {"parametric_coef_", "feature_names_in_", "coef_"}  # without functions, names and a linear kernel
+    absent = {"parametric_coef_", "feature_names_in_", "coef_", "pvalues_"}  # without functions, names, permutations
     missing = {name for name in told if not hasattr(fitted, name)}
     assert missing <= absent
     extra = {name for name in vars(fitted) if name.endswith("_") and not name.startswith("_")} - set(told)

@@ -30,9 +30,11 @@ from ..solvers import Auto
 from .base import Machine, Problem
 from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
 from .multiclass import weighed_classes
+from .parameters import documented
 
 __all__ = ["PSVC", "PSVR", "Path", "signs", "walk"]
 
+LEAVES = "support_ support_vectors_ alpha_ intercept_ n_support_ fit_status_".split()
 MATRICES = ("precomputed", "dyadic")  # X itself is the relation
 LARGEST_SHARE = 0.999  # of the least ε at which nothing is chosen: where a path begins
 SMALLEST_SHARE = 1e-3  # of it: where a path ends unless it is told
@@ -56,8 +58,57 @@ class Path:
         return (used if used.ndim == 2 else used.any(axis=1)).sum(axis=1)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Potential(Machine):
     """What PSVC and PSVR share: the relation, its problems, and functions that read a few of its columns."""
+
+    C: float = 1000.0
+    epsilon: float = 0.1
+    kernel: Any = "rbf"
+    objects: Any = None
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    cache_size: float | str = "auto"
+    pair: bool = True
+    block: bool = True
+    annealing: bool = True
+
+    _says = {
+        "C": (
+            "float",
+            "Largest |α| in units of the standard deviation σ of the targets; the paper's C is C·σ. May be infinite: a "
+            "lasso.",
+        ),
+        "epsilon": (
+            "float",
+            "How well a column may still agree with the residual, in units of σ; the paper's ε is epsilon·σ. A column "
+            "that has nothing to do with the targets has about 1. The larger, the fewer columns are chosen.",
+        ),
+        "kernel": (
+            '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed", "dyadic"} or callable',
+            'A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any shape, '
+            'definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P '
+            "P other objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be "
+            "definite and may take two kinds of objects.",
+        ),
+        "objects": ("array-like or None", "What a kernel relates the samples to; None: the samples themselves."),
+        "tol": (
+            "float",
+            "Largest violation of the optimality conditions (the paper's d, in units of σ), and the largest relative "
+            "gap.",
+        ),
+        "pair": ("bool", 'Steps on two variables, in ``solver="potential-smo"``.'),
+        "block": ("bool", 'Block optimisation, in ``solver="potential-smo"``.'),
+        "annealing": ("bool", 'Annealing of epsilon, in ``solver="potential-smo"``.'),
+        "support_": ("ndarray of shape (n_support,)", "Numbers of the columns that were chosen."),
+        "support_vectors_": ("ndarray or CSR", "The chosen objects, where there is a kernel."),
+        "alpha_": (
+            "ndarray of shape (n_support,), or (n_classes, n_support)",
+            "Their coefficients, on columns with mean 0 and norm 1, as in the paper.",
+        ),
+        "intercept_": ("ndarray of shape (n_problems,)", "The bias of the function on the relations as they are."),
+    }
 
     _stops_on_gap = True
 
@@ -311,87 +362,27 @@ def walk(
     return Path(np.asarray(epsilons[: len(found)]), found, shifts, certificates)
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class PSVR(RegressorMixin, _Potential):
-    """Potential support vector regression: a sparse function of relations of any kind, with a certificate.
+    """Potential support vector regression: a sparse function of relations to objects, whatever their units (PSVM).
 
-    Parameters
-    ----------
-    C : float, default=1000
-        Largest |α| in units of the standard deviation σ of the targets; the paper's C is C·σ. May be infinite: a lasso.
-    epsilon : float, default=0.1
-        How well a column may still agree with the residual, in units of σ; the paper's ε is epsilon·σ. A column that
-        has nothing to do with the targets has about 1. The larger, the fewer columns are chosen.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed", "dyadic"} or callable, default="rbf"
-        A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any shape,
-        definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P other
-        objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be definite and may
-        take two kinds of objects.
-    objects : array-like, default=None
-        What a kernel relates the samples to; None: the samples themselves.
-    degree, gamma, coef0
-        As in :class:`SVC`.
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions (the paper's d, in units of σ), and the largest relative gap.
-    pair, block, annealing : bool, default=True
-        Parts of ``solver="potential-smo"``: steps on two variables, block optimisation, annealing of epsilon.
-    solver, cache_size, max_iter, n_jobs, time_limit, callback, warm_start, verbose
-        As in :class:`SVC`.
+        f(x) = Σ_j α_j k(x, object j) + b,    few of the α_j not 0
 
-    Attributes
-    ----------
-    support_ : ndarray of shape (n_support,)
-        Numbers of the columns that were chosen: of samples, of ``objects`` or of columns of X.
-    alpha_ : ndarray of shape (n_support,)
-        Their coefficients, as in the paper: on columns with mean 0 and norm 1.
-    intercept_ : ndarray of shape (1,)
-        Of the function on the relations as they are.
-    support_vectors_ : the chosen objects, where there is a kernel
-    certificate_, history_, solver_, status_, fit_time_, n_iter_
-        As in :class:`SVC`.
+    The matrix of relations need be neither symmetric nor definite nor square; with ``kernel="dyadic"`` it is X itself.
+    Columns are centred and scaled to norm 1 inside, so that a column times 1000 changes nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import PSVR
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> machine = PSVR(epsilon=0.02).fit(X, np.sin(X[:, 0]))
+    >>> bool(machine.score(X, np.sin(X[:, 0])) > 0.95 and len(machine.support_) < 20)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        C=1000.0,
-        epsilon=0.1,
-        kernel="rbf",
-        objects=None,
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        pair=True,
-        block=True,
-        annealing=True,
-        solver="auto",
-        cache_size="auto",
-        max_iter=-1,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-        verbose=False,
-    ):
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.objects = objects
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.pair = pair
-        self.block = block
-        self.annealing = annealing
-        self.solver = solver
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
-        self.verbose = verbose
+    _leaves = LEAVES
 
     def _targets(self, X, y, sample_weight):
         X, y, weight = self._check_input(X, y, sample_weight)
@@ -424,72 +415,31 @@ class PSVR(RegressorMixin, _Potential):
         return self._decide(X)[:, 0]
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class PSVC(ClassifierMixin, _Potential):
     """Potential support vector classification: regression on ±1, one class against the rest where there are more.
 
-    Parameters are those of :class:`PSVR`, and
-
-    Parameters
-    ----------
-    class_weight : dict or "balanced", default=None
-        Factors of the weights of the samples of a class. "balanced" gives every class the same weight, so that the
-        targets of two classes have mean 0 and the bias (8) takes no side.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    alpha_ : ndarray of shape (n_support,), or (n_classes, n_support) with more than two classes
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    certificates_
-        One for each problem; ``certificate_`` is the worst.
-
-    Others as in :class:`PSVR`.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maxmargin import PSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> machine = PSVC(kernel="dyadic", epsilon=1.0).fit(X, y)
+    >>> bool(machine.score(X, y) > 0.9 and len(machine.support_) < 30)
+    True
     """
 
-    def __init__(
-        self,
-        *,
-        C=1000.0,
-        epsilon=0.1,
-        kernel="rbf",
-        objects=None,
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        class_weight=None,
-        pair=True,
-        block=True,
-        annealing=True,
-        solver="auto",
-        cache_size="auto",
-        max_iter=-1,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        warm_start=False,
-        verbose=False,
-    ):
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.objects = objects
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.class_weight = class_weight
-        self.pair = pair
-        self.block = block
-        self.annealing = annealing
-        self.solver = solver
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.callback = callback
-        self.warm_start = warm_start
-        self.verbose = verbose
+    class_weight: Any = None
+
+    _leaves = (*LEAVES, "classes_")
+    _says = {
+        "class_weight": (
+            'dict, "balanced" or None',
+            'Factors of the weights of the samples of a class. "balanced" gives every class the same weight, so that '
+            "the targets of two classes have mean 0 and the bias takes no side.",
+        ),
+    }
 
     def _targets(self, X, y, sample_weight):
         X, y, weight = self._check_input(X, y, sample_weight)

@@ -43,8 +43,14 @@ class PSVMSelector(SelectorMixin, BaseEstimator):
         Permutations of the targets from which ``pvalues_`` are estimated; 0: none.
     random_state : int, RandomState or None, default=None
         Of the permutations.
-    n_jobs, time_limit, callback, verbose
-        As in :class:`SVC`.
+    n_jobs : int or None, default=None
+        Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow.
+    time_limit : float or None, default=None
+        Seconds for the path.
+    callback : callable or None, default=None
+        Called with a dict of progress now and then; a true result stops the path.
+    verbose : bool, default=False
+        Whether a line of progress is shown.
 
     Attributes
     ----------
@@ -58,6 +64,22 @@ class PSVMSelector(SelectorMixin, BaseEstimator):
         The last ε of the path.
     pvalues_ : ndarray of shape (n_features,)
         With permutations: how often the first of *all* features comes in as early with permuted targets.
+    certificate_ : Certificate
+        How good the last machine of the path is; the worst one's where there are several classes.
+    certificates_ : list of Certificate
+        One for each class against the rest.
+    n_features_in_ : int
+        Features of X.
+    feature_names_in_ : ndarray
+        Their names, if X has names that are all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maxmargin import PSVMSelector
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> PSVMSelector(n_features_to_select=5).fit_transform(X, y).shape
+    (569, 5)
     """
 
     def __init__(
