@@ -87,8 +87,8 @@ class _Potential(Machine):
         ),
         "kernel": (
             '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed", "dyadic"} or callable',
-            'A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any shape, '
-            'definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P '
+            'A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any '
+            'shape, definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P '
             "P other objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be "
             "definite and may take two kinds of objects.",
         ),
