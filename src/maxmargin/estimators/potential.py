@@ -88,8 +88,8 @@ class _Potential(Machine):
         "kernel": (
             '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed", "dyadic"} or callable',
             'A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any '
-            'shape, definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P '
-            "P other objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be "
+            'shape, definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations '
+            "to P other objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be "
             "definite and may take two kinds of objects.",
         ),
         "objects": ("array-like or None", "What a kernel relates the samples to; None: the samples themselves."),
