@@ -96,8 +96,13 @@ class Auto:
             plan = plan_for(problem, goal) if self.solver == "auto" else [Try(self.solver)]
             for turn in plan:
                 warm = start if best is None else None if turn.cold else best.beta
+                others = self.looks and turn is not plan[-1]  # who have looks of the same length to make
+                asked = goal
+                if self.looks and goal.max_iter > 0:
+                    left = max(1, goal.max_iter - steps)
+                    asked = goal.capped(-(-left // 2) if others else left)
                 try:
-                    found = self._run(self._make(turn), turn.name, problem, goal, warm, monitor)
+                    found = self._run(self._make(turn), turn.name, problem, asked, warm, monitor)
                 except MemoryError:  # for a matrix that another solver does without
                     if best is None:
                         raise
@@ -108,7 +113,10 @@ class Auto:
                 # Where rounding is all that is left, no other has anything to gain.
                 spent = best.certificate.relative_gap <= EXACT
                 spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
-                if best.status.converged or found.status in FINAL or spent:
+                final = found.status in FINAL
+                if others and found.status is Status.MAX_ITERATIONS:
+                    final = steps >= goal.max_iter
+                if best.status.converged or final or spent:
                     reason = found.status if found.status in FINAL else Status.STALLED
                     return replace(best, status=goal.verdict(best.certificate, reason), n_iter=steps)
             assert best is not None
