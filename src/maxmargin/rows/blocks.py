@@ -37,7 +37,7 @@ from .leaves import (
     spread_rows,
 )
 
-__all__ = ["Block", "Dense", "Sparse", "Stored", "block_of"]
+__all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of"]
 
 TILE_BYTES = 1 << 18  # of dense rows: with what is computed from them they stay in the second cache
 TILE_ENTRIES = 1 << 18  # of sparse rows
@@ -387,6 +387,36 @@ class Stored(Block):
 
     def widened(self, constant: float) -> Block:
         return self._changed(lambda block, a, b: block.widened(constant), self.d + 1)
+
+
+class Watched(Block):
+    """The rows of a block, with a look before each tile that is read: what ``look`` raises ends the reading."""
+
+    def __init__(self, block: Block, look: Callable[[], object]) -> None:
+        self.block, self.look = block, look
+        self.n, self.d = block.n, block.d
+
+    @property
+    def work(self) -> int:
+        return self.block.work
+
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        for tile in self.block.tiles():
+            self.look()
+            yield tile
+
+    def gather(self, index: np.ndarray) -> Any:
+        self.look()
+        return self.block.gather(index)
+
+    def split(self, parts: int) -> list[Block]:
+        return [Watched(part, self.look) for part in self.block.split(parts)]
+
+    def scaled(self, factor: np.ndarray) -> Block:
+        return Watched(self.block.scaled(factor), self.look)
+
+    def widened(self, constant: float) -> Block:
+        return Watched(self.block.widened(constant), self.look)
 
 
 def block_of(X, threads: int = 1) -> Block:

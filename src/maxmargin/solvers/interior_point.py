@@ -164,12 +164,12 @@ class _Run:
             BarrierRows,
             (qp.p, qp.lower, qp.upper, qp.eps, self.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost),
             self.system.given,
-            monitor.look,
+            look=monitor.look,
         )
         self.d, self.k = self.rows.d, len(qp.A)
         self.x = np.zeros(self.d + self.k)
         self.pulled = np.zeros(self.d + self.k)  # Ẑᵀβ
-        self.product = np.zeros(qp.n)  # Hβ, where H itself is at hand
+        self.norm = 0.0  # βᵀHβ, where H itself is at hand
 
     def _open_system(self) -> None:
         """Choose the equations (systems.py)."""
@@ -291,7 +291,7 @@ class _Run:
         for _ in range(self.options.correctors):
             if longest > 1.0:
                 break
-            right = missing + np.sum(crew.ask("aim", m, min(1.0, longest + LONGER)), axis=0)
+            right = missing + crew.sum("aim", m, min(1.0, longest + LONGER))
             trial = solve(right)
             further = 1.0 / max(*crew.ask("retry", trial, m), TINY)
             if not further > longest + GAIN * (1 - longest):
@@ -316,11 +316,12 @@ class _Run:
             else:
                 self.pulled = self.crew.sum("pull")[:, 1]
             return
-        (state,) = self.crew.states
         self.x[self.d :] += length * x[self.d :]
-        self.product = self.H @ state.beta
-        state.g[:] = self.product + self.qp.p + self.x[self.d :] @ self.qp.A
-        self.pulled[self.d :] = self.qp.A @ state.beta
+        beta = self.crew.collect("beta")
+        product = self.H @ beta
+        self.crew.scatter("receive", (product + self.qp.p + self.x[self.d :] @ self.qp.A,))
+        self.pulled[self.d :] = self.qp.A @ beta
+        self.norm = float(beta @ product)
 
     def _missing(self) -> np.ndarray:
         """Ẑᵀβ − [w, b]."""
@@ -336,7 +337,7 @@ class _Run:
         rows = self.products if np.isinf(rows) else rows
         missing, eta = self._missing(), self.x[self.d :]
         w, pulled = missing[: self.d], self.pulled[: self.d]
-        norm = float(self.crew.states[0].beta @ self.product) if self.system.given else float(pulled @ pulled)
+        norm = self.norm if self.system.given else float(pulled @ pulled)
         return float(0.5 * w @ w + rows - eta @ missing[self.d :]), float(-0.5 * norm - value)
 
     # -- where to start --------------------------------------------------------------------------------
@@ -379,16 +380,15 @@ class _Run:
 
     def _enclose(self, beta: np.ndarray, H_beta: np.ndarray, mu: float, room: float) -> None:
         """A start inside every box, near β, not centred."""
-        edges = self.rows.edges
         if self.system.given:
-            (state,) = self.crew.states
-            state.base[:] = H_beta + self.qp.p + self.x[self.d :] @ self.qp.A
-            state.enclose(beta, mu, room)
+            self.crew.scatter("receive", (H_beta + self.qp.p + self.x[self.d :] @ self.qp.A,))
+        else:
+            self.crew.ask("look", self.x)
+        self.crew.scatter("enclose", (beta,), mu, room)
+        if self.system.given:
             self._moved(0.0, self.x, self.x)
-            return
-        self.crew.ask("look", self.x)
-        self.crew.each(lambda state, j: state.enclose(beta[edges[j] : edges[j + 1]], mu, room))
-        self.pulled = self.crew.sum("pull")[:, 1]
+        else:
+            self.pulled = self.crew.sum("pull")[:, 1]
 
     def _center(self, mu: float) -> bool:
         """Newton's method for the w and η of the central path at μ; whether it got there."""

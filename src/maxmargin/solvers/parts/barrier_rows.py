@@ -6,7 +6,6 @@ it. Answers have the length of x = [w, η] at most, so that blocks may live anyw
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,10 +56,9 @@ class BarrierRows:
     """Rows of X with their coefficients, slacks and multipliers."""
 
     def __init__(
-        self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool, watch: Callable[[], object]
+        self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool
     ) -> None:
         self.block, self.given = block, given
-        self.watch = watch  # called before each tile, and may raise: a pass may take long
         self.p, self.lower, self.upper, self.eps, self.ridge = p, lower, upper, eps, ridge
         self.E = np.ascontiguousarray(A.T)
         self.kind, self.lo, self.up, self.cost = (np.ascontiguousarray(v) for v in (kind, lo, up, cost))
@@ -79,11 +77,6 @@ class BarrierRows:
     @property
     def _own(self) -> tuple:
         return self.part, self.slack, self.dual, self.inv, self.c, self.cost, self.ridge, self.g
-
-    def _tiles(self):
-        for part in self.block.tiles():
-            self.watch()
-            yield part
 
     def _dot(self, tile, a: int, b: int, x: np.ndarray, out: np.ndarray) -> None:
         """out[a:b] = rows of Ẑ x."""
@@ -108,9 +101,14 @@ class BarrierRows:
 
     def look(self, x: np.ndarray) -> None:
         """The slopes at x, all but the ridge's. Reads X."""
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.base)
         self.base += self.p
+
+    def receive(self, slopes: np.ndarray) -> None:
+        """The slopes, all but the ridge's, from whoever has H itself."""
+        self.base[:] = slopes
+        self.g[:] = self.base + self.ridge * self.beta
 
     def place(self, mu: float) -> None:
         """Every row on the central path at μ."""
@@ -130,7 +128,7 @@ class BarrierRows:
 
     def project(self, x: np.ndarray) -> None:
         """How slopes change along x. Reads X."""
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.u)
 
     def slope(self, mu: float, length: float) -> float:
@@ -159,7 +157,7 @@ class BarrierRows:
     def normal(self) -> tuple[np.ndarray, np.ndarray]:
         """The upper triangle of Ẑᵀ Θ Ẑ, and Ẑᵀ [θρ, β]. Reads X."""
         total, product = self.total.clear(), self._zero(2)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             total.add(tile, self.theta[a:b], self.E[a:b])
             self._t_dot(tile, a, b, self.pair, product)
         return total.upper(), product
@@ -167,14 +165,14 @@ class BarrierRows:
     def pull(self) -> np.ndarray:
         """Ẑᵀ [θρ, β]. Reads X."""
         product = self._zero(2)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._t_dot(tile, a, b, self.pair, product)
         return product
 
     def predict(self, x: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The largest rate of the affine step, Σ c, and Ẑᵀ of what the corrector needs. Reads X."""
         out, product, rate = np.empty((self.block.n, 2)), self._zero(2), 1.0
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.u)
             rate = max(rate, barrier.predict(*self._own, self.u, self.given, out, a, b))
             self._t_dot(tile, a, b, out, product)
@@ -187,7 +185,7 @@ class BarrierRows:
     def _rate(self, x, m, c, u) -> float:
         rate = 0.0
         own = (self.part, self.slack, self.dual, self.inv, c, self.cost, self.ridge, self.g)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, u)
             rate = max(rate, barrier.correct(*own, u, self.given, m, a, b))
         return rate
@@ -195,7 +193,7 @@ class BarrierRows:
     def aim(self, m: float, length: float) -> np.ndarray:
         """Ẑᵀ Θ ρ of a corrector for a longer step. Reads X."""
         product = self._zero()
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             barrier.aim(*self._own, self.u, self.given, m, length, self.better, self.moved, a, b)
             self._t_dot(tile, a, b, self.moved, product)
         return product
@@ -212,12 +210,3 @@ class BarrierRows:
     def advance(self, m: float, length: float) -> None:
         """Take the step."""
         barrier.advance(*self._own, self.beta, self.u, self.given, m, length, 0, self.block.n)
-
-    def settle(self, theta: np.ndarray, moved: np.ndarray) -> None:
-        """θ and θρ from outside."""
-        self.theta[:], self.moved[:] = theta, moved
-
-    def respond(self, x: np.ndarray) -> np.ndarray:
-        """Δβ = θ (ρ − u) of each row. Reads X."""
-        self.project(x)
-        return self.u if self.given else self.moved - self.theta * self.u

@@ -86,13 +86,12 @@ class Normal(System):
         self.threads, self.look = threads, look
 
     def prepare(self, crew):
-        matrices, products = zip(*crew.ask("normal"), strict=True)
-        M = crew.added_up(matrices)
+        M, products = crew.sum("normal")
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
         M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
         self.factor = factor_spd(M, self.threads, self.look)
-        return np.sum(products, axis=0)
+        return products
 
     def solve(self, r):
         return cho_solve(self.factor, r, check_finite=False)
@@ -142,8 +141,7 @@ class Dense(System):
         self.diagonal = np.maximum(H.diagonal(), 0.0)
 
     def prepare(self, crew):
-        (state,) = crew.states
-        self.theta = state.theta.copy()
+        self.theta = crew.collect("theta")
         felt = self.theta * (self.diagonal + self.shift) > LEAST_TO_KEEP
         self.kept = np.flatnonzero(felt) if not felt.all() else None
         while not self._factored():
@@ -151,7 +149,8 @@ class Dense(System):
             lowest = eigh(self.H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
             self.convex = False
             self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), SHIFT * float(self.diagonal.max()))
-        return np.concatenate([state.pair, self.A @ state.pair])
+        pair = crew.collect("pair", axis=0)
+        return np.concatenate([pair, self.A @ pair])
 
     def _factored(self) -> bool:
         theta = self.theta if self.kept is None else self.theta[self.kept]
@@ -242,15 +241,15 @@ class RowSquares(System):
         self.tol = LSMR_TOL
 
     def prepare(self, crew):
-        (state,) = crew.states
-        self.theta = state.theta.copy()
+        self.theta = crew.collect("theta")
         inverse = self.theta / (1.0 + self.ridge * self.theta)  # L⁻²
         self.scale = 1.0 / np.sqrt(1.0 + inverse * self.squares)
         self.root = np.sqrt(inverse)
         U, sizes, V = np.linalg.svd(self.A * (self.root * self.scale), full_matrices=False)
         kept = sizes > DEPENDENT * sizes.max(initial=0.0)
         self.span, self.pinv = V[kept], U[:, kept] / sizes[kept]
-        return np.concatenate([state.pair, self.A @ state.pair])
+        pair = crew.collect("pair", axis=0)
+        return np.concatenate([pair, self.A @ pair])
 
     def solve(self, r):
         rho, missing = _wanted(self.theta, self.A, r)
@@ -304,7 +303,7 @@ class Quasi(System):
             self.solver = qdldl.Solver(self.upper, upper=True)
         else:
             self.solver.update(self.upper, upper=True)
-        return np.sum(crew.ask("pull"), axis=0)
+        return crew.sum("pull")
 
     def solve(self, r):
         return self.solver.solve(np.concatenate([np.zeros(self.n), r]))[self.n :]
@@ -328,7 +327,7 @@ class LeastSquares(System):
         tiny = np.finfo(float).tiny
         self.D = np.sqrt(np.where(np.arange(len(squares)) < d, 1.0, np.maximum(1e-8 * squares, tiny)))
         self.scale = 1.0 / np.sqrt(squares + self.D * self.D)
-        return np.sum(crew.ask("pull"), axis=0)
+        return crew.sum("pull")
 
     def solve(self, r):
         n, d, size = self.rows.n, self.rows.d, len(self.D)

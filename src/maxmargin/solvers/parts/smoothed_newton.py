@@ -139,7 +139,7 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
             break
         if promise > PROMISE * hidden:
             inside = int(crew.sum("choose", KEEP * max(most)))
-            M = crew.total("normal", max(1, int(inside / enough)), steps)
+            M = crew.sum("normal", max(1, int(inside / enough)), steps)
             weight = M[diagonal]
             M[diagonal] = weight + np.where(is_w, 1.0, HELD * (widths / rho + smooth))
             try:
