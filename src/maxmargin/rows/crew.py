@@ -93,7 +93,15 @@ class Crew(ABC):
 class ThreadCrew(Crew):
     """States in this process, served by threads: whoever is free takes the next. It looks before each tile of X."""
 
-    def __init__(self, blocks, threads, state=None, per_row=(), common=(), look=None) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        threads: int,
+        state: Callable | None = None,
+        per_row: Sequence[np.ndarray] = (),
+        common: Sequence[Any] = (),
+        look: Callable[[], object] | None = None,
+    ) -> None:
         self.threads = threads
         self._edges = np.concatenate([[0], np.cumsum([block.n for block in blocks])])
         if look is not None:
@@ -104,16 +112,16 @@ class ThreadCrew(Crew):
                 state(block, *(v[self._span(k, -1)] for v in per_row), *common) for k, block in enumerate(blocks)
             ]
 
-    def ask(self, question, *args):
+    def ask(self, question: str, *args) -> list:
         return served(lambda k: getattr(self._states[k], question)(*args), len(self._states), self.threads)
 
-    def scatter(self, question, per_row, *args, axis=-1):
+    def scatter(self, question: str, per_row: Sequence[np.ndarray], *args, axis: int = -1) -> list:
         def answer(k: int) -> Any:
             return getattr(self._states[k], question)(*(v[self._span(k, axis)] for v in per_row), *args)
 
         return served(answer, len(self._states), self.threads)
 
-    def collect(self, name, *args, axis=-1):
+    def collect(self, name: str, *args, axis: int = -1) -> np.ndarray:
         whole: list[np.ndarray] = []
         lock = threading.Lock()
 

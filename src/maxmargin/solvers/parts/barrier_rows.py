@@ -17,6 +17,8 @@ from . import barrier_leaves as barrier
 
 __all__ = ["BarrierRows", "Parts"]
 
+SUM_ROUNDING = 1e-13  # of the sum of absolute values: a constraint that is nearer to the end of its range is at it
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -28,8 +30,9 @@ class Parts:
     cost: np.ndarray  # ε with the sign of the slope that it adds to
 
     @classmethod
-    def of(cls, qp: QP, fixed: np.ndarray) -> Parts:
-        """``fixed`` holds the value of a variable that cannot move, NaN for the others."""
+    def of(cls, qp: QP) -> Parts:
+        """The parts of all variables of a problem."""
+        fixed = _forced(qp)
         kinked = (qp.eps > 0.0) & (qp.lower < 0.0) & (qp.upper > 0.0) & np.isnan(fixed)
         two = 1 + bool(kinked.any())
         lower, upper = (np.where(np.isnan(fixed), side, fixed) for side in (qp.lower, qp.upper))
@@ -52,12 +55,23 @@ class Parts:
         return bool(((self.kind >= barrier.BOTH) | (ridge > 0.0)).all())
 
 
+def _forced(qp: QP) -> np.ndarray:
+    """The values of variables that the box, or a constraint at the end of its range, leaves no choice, else NaN."""
+    fixed = np.where(qp.lower == qp.upper, qp.lower, np.nan)
+    for a, b in zip(qp.A, qp.b, strict=True):
+        used = a != 0.0
+        for sign in (1.0, -1.0):
+            corner = np.where(sign * a > 0, qp.upper, qp.lower)
+            most = float(sign * a[used] @ corner[used])
+            if np.isfinite(most) and sign * b >= most - SUM_ROUNDING * float(np.abs(a[used]) @ np.abs(corner[used])):
+                fixed[used] = corner[used]
+    return fixed
+
+
 class BarrierRows:
     """Rows of X with their coefficients, slacks and multipliers."""
 
-    def __init__(
-        self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool
-    ) -> None:
+    def __init__(self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool) -> None:
         self.block, self.given = block, given
         self.p, self.lower, self.upper, self.eps, self.ridge = p, lower, upper, eps, ridge
         self.E = np.ascontiguousarray(A.T)
