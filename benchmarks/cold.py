@@ -173,7 +173,7 @@ def main() -> None:
     around = surroundings(os.cpu_count())
     del around["threads"]
     names = [name for name in cases() if not options.only or any(word in name for word in options.only)]
-    table = titled("First fits, in seconds", "problem", "cold", "CPU", "warm", "kept", "leaves", "compiling", "slowest")
+    table = titled("First fits, in seconds", "problem", "cold", "CPU", "warm", "kept", "leaves", "compiling")
     rows = []
     out = options.out or (None if options.only else HERE / "results" / "cold.csv")
     for name in names + ([] if options.only else list(IMPORTS)):
@@ -183,7 +183,7 @@ def main() -> None:
             for leaf, seconds, signature in leaves:
                 print(f"{name:28} {seconds:6.2f} {leaf:44} {signature}")
         rows.append(around | row)
-        shown = [str(row.get(key, "")) for key in COLUMNS[6:]]
+        shown = [str(row.get(key, "")) for key in COLUMNS[6:-1]]
         shown[1] = f"[red]{shown[1]}[/]" if row["cold_cpu"] > LIMIT and name not in IMPORTS else shown[1]
         table.add_row(*shown)
         if out:

@@ -5,7 +5,19 @@ model = SVC(C=10).fit(X, y)
 print(model.certificate_)
 """
 
-from .estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from .estimators import (
+    PSVC,
+    PSVR,
+    SVC,
+    SVDD,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    PSVMSelector,
+)
 from .formulations import FORMULATIONS
 from .goal import Goal
 from .gram import KERNELS
@@ -20,6 +32,8 @@ __all__ = [
     "ERM",
     "FORMULATIONS",
     "KERNELS",
+    "PSVC",
+    "PSVR",
     "QP",
     "SMO",
     "SOLVERS",
@@ -36,6 +50,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "PSVMSelector",
     "Solution",
     "Status",
     "keep_interrupted",

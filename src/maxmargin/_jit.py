@@ -52,6 +52,7 @@ __all__ = [
     "helper",
     "inline",
     "by_types",
+    "read_only",
     "dot",
     "fast_exp",
     "prefetch",
@@ -375,7 +376,7 @@ def jit(function: Callable) -> Any:
 
 
 class _Part(JITCodeLibrary):
-    """The code of a helper as LLVM gets it: optimised and turned into machine code in each leaf, only there."""
+    """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -426,9 +427,19 @@ def inline(function: Callable) -> Any:
     return numba.njit(function, inline="always", fastmath=_FASTMATH, **_OPTIONS)
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to: leaves that only read are compiled for it alone, whatever the array is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def by_types(choose: Callable) -> Any:
-    """A helper of leaves that returns the function to be inlined for the types of its arguments."""
-    return overload(choose, inline="always")(choose)
+    """A helper of leaves that returns the function for the types of its arguments.
+
+    LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
+    """
+    return overload(choose, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})(choose)
 
 
 def _dot(x, w):
@@ -462,7 +473,7 @@ def _prefetch(typingctx, a, k):
     return numba.types.void(a, numba.types.int64), generate
 
 
-@overload(prefetch, inline="always")
+@overload(prefetch)
 def _specialise_prefetch(a, k):
     def compiled(a, k):
         _prefetch(a, k)
@@ -539,7 +550,7 @@ def _fast_exp64(x):
     return p * scale + scale
 
 
-@overload(fast_exp, inline="always", jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})
+@overload(fast_exp, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})
 def _specialise_fast_exp(x):
     return _fast_exp32 if x == numba.types.float32 else _fast_exp64
 
@@ -653,7 +664,7 @@ def _row_dot(typingctx, weights, a):
     return numba.types.float64(weights, a), generate
 
 
-@overload(row_dot, inline="always")
+@overload(row_dot)
 def _specialise_row_dot(weights, a):
     def compiled(weights, a):
         return _row_dot(weights, a)
@@ -661,7 +672,7 @@ def _specialise_row_dot(weights, a):
     return compiled
 
 
-@overload(row_product, inline="always")
+@overload(row_product)
 def _specialise_row_product(a, positions, values, start, stop, block):
     def compiled(a, positions, values, start, stop, block):
         _row_product(a, positions, values, start, stop, block)

@@ -185,8 +185,13 @@ class QP:
         """How far the objective can be from its optimum (see above)."""
         return self._bounds(beta, eta, s, self.ridge)[0]
 
-    def _bounds(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within=None) -> tuple[float, float]:
-        """The gap, and the primal value without ½ βᵀKβ; ``within`` times β is a part of s that does not belong to r."""
+    def _bounds(
+        self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
+    ) -> tuple[float, float]:
+        """The gap, and the primal value without ½ βᵀKβ; ``within`` times β is a part of s that does not belong to r.
+
+        A primal value of ∞ says nothing: it is the dual value and the gap together then.
+        """
         rows = []
         for at in _spans(self.n):
             r = s[at] if within is None else s[at] - within[at] * beta[at]
@@ -220,7 +225,7 @@ class QP:
         H_beta, own = self.times(beta), self.weights(beta)
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
-        if w is not None and not np.array_equal(w, own):
+        if w is not None and own is not None and not np.array_equal(w, own):
             gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
             penalty = 0.5 * float(w @ w)

@@ -6,7 +6,19 @@ scikit-learn's support vector machines fail some of these (weights as copies, cl
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import (
+    PSVC,
+    PSVR,
+    SVC,
+    SVDD,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    PSVMSelector,
+)
 
 EXPECTED_FAILURES: dict[str, str] = {}  # by name of a check; stays empty
 
@@ -35,6 +47,12 @@ MACHINES = [
     LinearSVR(),
     LinearSVR(loss="squared_epsilon_insensitive"),
     LinearSVR(intercept_scaling=1.0),
+    PSVC(),
+    PSVC(kernel="dyadic"),
+    PSVR(),
+    PSVR(kernel="dyadic"),
+    PSVMSelector(),
+    PSVMSelector(n_features_to_select=2),
 ]
 
 

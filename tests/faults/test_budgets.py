@@ -281,7 +281,7 @@ def test_once_more_with_less(monkeypatch, solver, cache_size):
     monkeypatch.setattr(host, "free_memory", lambda: 9 * MB)
     qp = problem(H=Tight)
     qp.H.most = MB
-    found = solve(qp, solver, cache_size=cache_size)
+    found = solve(qp, solver, cache_size=cache_size, shrinking=False)
     assert found.status.converged
     assert qp.H.fails == 1
     assert found.certificate.dual == pytest.approx(solve(problem(), solver).certificate.dual, rel=1e-5)

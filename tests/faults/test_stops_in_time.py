@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maxmargin import SVC, host, monitor
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
@@ -64,7 +64,7 @@ def points(n: int = N):
 
 def problem(kind: str):
     X, y = points()
-    return KINDS[kind](X).qp(KernelGram(Kernel("rbf", 0.5), X, 1), y, np.ones(N))
+    return KINDS[kind](X).qp(Samples(KernelGram(Kernel("rbf", 0.5), X, 1), y, np.ones(N)))
 
 
 @pytest.mark.parametrize("looks", [0, 2, 8, 40])
@@ -142,7 +142,9 @@ def test_no_matrix_is_begun_without_memory_for_it(monkeypatch):
 def test_a_matrix_without_memory_does_not_cost_the_answer_that_there_is(monkeypatch):
     qp = problem("c_svc")
     monkeypatch.setattr(host, "free_memory", lambda: 0)
-    monkeypatch.setattr(auto, "pair_trial", lambda qp: {"patience": 0.01})  # the interior method is next
+    monkeypatch.setattr(
+        auto, "pair_trial", lambda qp, times=1.0: {"patience": 0.01 * times}
+    )  # the interior method is next
     solution = auto.Auto().solve(qp)
     assert solution.status is Status.CONVERGED
     assert solution.solver == "decomposition"
@@ -222,8 +224,7 @@ def test_many_small_problems_without_a_limit_of_iterations_go_on_with_other_solv
     """The leaf's own limit of steps is not the user's: nobody is told to raise max_iter."""
     X, y = points(90)
     y = np.arange(90) % 3
-    monkeypatch.setattr(small_problems, "LEAST_STEPS", 1)
-    monkeypatch.setattr(small_problems, "STEPS_EACH", 0)
+    monkeypatch.setattr(small_problems, "pair_patience", lambda gram, n: np.zeros(np.shape(n)))
     model = SVC(C=10.0).fit(X, y)
     assert [found.violation < 1e-3 for found in model.certificates_] == [True] * 3
     with pytest.warns(match="raise max_iter"):

@@ -18,16 +18,20 @@ def fit(formulation, K=K, y=Y, weight=ONES):
     """The problem, its solution and its decision function at the samples."""
     qp = formulation.qp(Samples(Relation.of(K, weight), y, weight))
     solution = solve(qp, tol=1e-10)
-    decision = formulation.decision(qp, solution)
-    return qp, solution, K @ decision.coef + decision.intercept
+    coef, intercept = formulation.function(qp, formulation.decision(qp, solution))
+    return qp, solution, K @ coef + intercept
 
 
 def test_the_predictor_is_that_of_the_paper():
     """(8): K̃α + b, b the mean of the targets."""
     qp, solution, f = fit(PSVM(2.0, 0.1))
     away = K - K.mean(axis=0)
-    np.testing.assert_allclose(f, away / np.linalg.norm(away, axis=0) @ solution.beta + Y.mean(), atol=1e-10)
-    assert np.abs(solution.beta).max() == pytest.approx(2.0 * Y.std())
+    np.testing.assert_allclose(
+        f, away / np.linalg.norm(away, axis=0) @ (Y.std() * solution.beta) + Y.mean(), atol=1e-10
+    )
+    assert np.abs(solution.beta).max() == 2.0
+    residual = (Y - f) / Y.std()
+    assert np.abs(away.T @ residual / np.linalg.norm(away, axis=0))[np.abs(solution.beta) < 2.0].max() <= 0.1 + 1e-8
 
 
 @pytest.mark.parametrize("C", [0.5, np.inf])
@@ -35,7 +39,7 @@ def test_units_of_columns_and_targets_do_not_matter(C):
     _, solution, f = fit(PSVM(C, 0.1))
     unit = 10.0 ** RNG.integers(-4, 5, 25)
     _, other, g = fit(PSVM(C, 0.1), K * unit + 7.0, 100.0 * Y - 5.0)
-    np.testing.assert_allclose(other.beta, 100.0 * solution.beta, atol=1e-5)
+    np.testing.assert_allclose(other.beta, solution.beta, atol=1e-6)
     np.testing.assert_allclose(g, 100.0 * f - 5.0, atol=1e-5)
 
 
@@ -50,13 +54,11 @@ def test_weights_are_copies():
     np.testing.assert_allclose(f[copies], g, atol=1e-7)
 
 
-def test_a_published_function_is_the_solution_again():
-    formulation = PSVM(0.3, 0.1)
-    qp, solution, _ = fit(formulation)
-    beta, eta = formulation.point(qp, formulation.decision(qp, solution))
-    assert np.array_equal(beta == qp.upper, solution.beta == qp.upper)
-    np.testing.assert_allclose(beta, solution.beta, rtol=1e-14)
-    assert len(eta) == 0
+def test_each_column_may_have_a_box_of_its_own():
+    box = np.where(np.arange(25) < 5, 0.2, np.inf)
+    qp, solution, _ = fit(PSVM(box, 0.1))
+    assert np.array_equal(qp.upper, box)
+    assert (np.abs(solution.beta) <= box).all() and (np.abs(solution.beta[:5]) == 0.2).any()
 
 
 @pytest.mark.parametrize("C", [0.5, 1e3, np.inf])

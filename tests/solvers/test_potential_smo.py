@@ -166,8 +166,8 @@ def test_without_a_box_it_is_a_lasso(name, epsilon):
     away = K - K.mean(axis=0)
     norm = np.linalg.norm(away, axis=0)
     matrix = away / np.where(norm > 1e-9, norm, np.inf)
-    target = y - y.mean()
-    lasso = Lasso(alpha=epsilon * y.std() / len(y), fit_intercept=False, tol=1e-14, max_iter=1_000_000)
+    target = (y - y.mean()) / y.std()
+    lasso = Lasso(alpha=epsilon / len(y), fit_intercept=False, tol=1e-14, max_iter=1_000_000)
     theirs = lasso.fit(matrix, target).coef_
     np.testing.assert_allclose(matrix @ found.beta, matrix @ theirs, atol=1e-6 * np.linalg.norm(target))
     assert qp.objective(found.beta) == pytest.approx(qp.objective(theirs), rel=1e-9)

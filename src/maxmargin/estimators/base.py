@@ -117,9 +117,9 @@ class Machine(MachineParameters):
             problem = problems[number]
             whole = len(problem.rows) == gram.n
             qp = problem.formulation.qp(Samples(gram if whole else gram.take(problem.rows), problem.y, problem.weight))
-            known = starts is not None and number < len(starts) and len(starts[number]) == qp.n
-            goal = self._goal(problem)
-            asked, start = goal, starts[number] if known else None
+            start = starts[number] if starts is not None and number < len(starts) else None
+            start = start if start is not None and len(start) == qp.n else None
+            goal = asked = self._goal(problem)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -234,11 +234,13 @@ class Machine(MachineParameters):
         """A formulation with the functions' values at its samples, checked to be independent."""
         if phi is None:
             return formulation
+        assert self._parametric is not None
         self._parametric.check_independent(phi, getattr(self, "fit_intercept", True), label)
         return SemiParametric(formulation, np.ascontiguousarray(phi.T))
 
     def _functions_of(self, X) -> np.ndarray:
         """φ at the samples (n, k)."""
+        assert self._parametric is not None
         return self._parametric(X)
 
     @th.blas_limit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,7 +81,7 @@ def check_shared(machine) -> None:
         if hasattr(machine, name):
             need(machine, name, isinstance(getattr(machine, name), (bool, np.bool_)), "give True or False")
     for name in POSITIVE:
-        value = getattr(machine, name, None)
+        value: Any = getattr(machine, name, None)
         if hasattr(machine, name) and not (value is None and name in machine._optional):
             need(machine, name, is_number(value) and value > 0, f"give {name} > 0")
     if hasattr(machine, "epsilon"):

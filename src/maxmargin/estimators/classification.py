@@ -26,7 +26,7 @@ from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Problem, dense, stacklevel
-from .checks import check_labels
+from .checks import check_choice, check_labels
 from .kernel import KernelMachine
 from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
 from .pair_programs import decisions, largest_nus, programs
@@ -69,11 +69,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
                 f"probability={self.probability!r} was asked for; found no calibration in this estimator; "
                 "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator, ensemble=False)"
             )
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ValueError(
-                f"decision_function_shape={self.decision_function_shape!r} was asked for; found 'ovr' and 'ovo'; "
-                "choose one"
-            )
+        check_choice(self, "decision_function_shape", ("ovr", "ovo"))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
@@ -135,7 +131,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
-            first = np.concatenate(starts) if known else None
+            first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
@@ -237,6 +233,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     def _by_weights(self, X) -> np.ndarray:
         """The decision of each pair by the weights of the features."""
+        assert self._W is not None
         return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
 
     def _values(self, X):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -224,7 +225,7 @@ class KernelMachine(KernelParameters, Machine):
         self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1] if weighs else 0)
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
-        self._kernel_: Kernel | None = None
+        self._kernel_: Any = None  # a Kernel, where it is compiled
         self._function: Callable | None = None if named or self.kernel == "precomputed" else self.kernel
         if named and callable(function := KERNELS[self.kernel]):
             self._function = partial(function, gamma=self._gamma, coef0=float(self.coef0), degree=float(self.degree))

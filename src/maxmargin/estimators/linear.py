@@ -58,7 +58,7 @@ class LinearMachine(Machine):
     tol: float = 1e-4
     max_iter: int = 1000
     fit_intercept: bool = True
-    intercept_scaling: float | None = None
+    intercept_scaling: Any = None  # a number, or None
     dual: bool | str = "auto"
     random_state: Any = None
     parametric: Any = None
@@ -211,7 +211,8 @@ class LinearMachine(Machine):
     def _solve_rows(self, rows: Rows, problems: list[Problem]) -> Outcome:
         outcome = self._solve_all(lambda n_jobs, monitor: self._gram(Rows(rows.blocks, n_jobs)), problems)
         solved = outcome.solved
-        W = np.vstack([s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved])
+        own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
+        W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
         self.coef_ = np.ascontiguousarray(W[:, : rows.d])
         self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
         if self._penalised_intercept:
@@ -242,7 +243,8 @@ class LinearMachine(Machine):
         if isinstance(X, np.ndarray) and on_disk(X):
             step = max(1, PIECE_BYTES // (8 * X.shape[1]))
             X = [X[a : a + step] for a in range(0, len(X), step)]
-        return np.vstack([self._parametric(x) for x in X]) if isinstance(X, list) else self._parametric(X)
+        values = super()._functions_of
+        return np.vstack([values(x) for x in X]) if isinstance(X, list) else values(X)
 
     # -- prediction -------------------------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ class Decisions:
 
 def programs(
     formulation: Formulation, points: np.ndarray, y: np.ndarray, weight: np.ndarray, starts: np.ndarray
-) -> SmallProblems | None:
-    """The programs of problems with the samples starts[q] … starts[q + 1] each; None if they cannot be laid so."""
+) -> SmallProblems:
+    """The programs of problems with the samples starts[q] … starts[q + 1] each."""
     if isinstance(formulation, CSVC):  # whose p, box and ridge belong to one sample each, whatever problem it is in
         qp = formulation.qp(Samples(PrecomputedGram(NO_MATRIX, points), y, weight))
         columns = np.ones((len(qp.A), len(qp.A)))
@@ -42,12 +42,14 @@ def programs(
         return SmallProblems(starts, points, qp.p, qp.lower, qp.upper, columns, sums, ridge=ridge)
     if isinstance(formulation, NuSVC) and formulation.clip and formulation.fit_intercept:
         return _nu_programs(formulation, points, y, weight, starts)
-    return SmallProblems.of(
+    laid = SmallProblems.of(
         [
             formulation.qp(Samples(PrecomputedGram(NO_MATRIX, points[a:b]), y[a:b], weight[a:b]))
             for a, b in zip(starts[:-1], starts[1:], strict=True)
         ]
     )
+    assert laid is not None  # they share a matrix, and their formulation
+    return laid
 
 
 def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -6,9 +6,10 @@ K̃ has columns of mean 0 and norm 1 (gram/relation.py), ỹ = y − ȳ. There i
 equality constraint; the predictor is f(x) = Σ α_j K̃_j(x) + ȳ (8), which stands on the columns with α_j ≠ 0. Up to the
 constant ½‖ỹ‖² the objective is ½‖ỹ − K̃α‖² + ε̃‖α‖₁, a lasso in a box.
 
-Units. The solution for cy is c times that for y if ε̃ and C̃ are multiplied by c. So ε and C are given in units of the
-standard deviation σ of the targets: ε̃ = εσ and C̃ = Cσ are the ε and C of the paper. For two classes of equal size with
-targets ±1 (and for targets of unit variance) they are the paper's own.
+Units. The solution for cy is c times that for y if ε̃ and C̃ are multiplied by c. So all is in units of the standard
+deviation σ of the targets: the QP has ỹ/σ, and ε̃ = εσ and C̃ = Cσ are the ε and C of the paper. For two classes of
+equal size with targets ±1, and for targets of unit variance, they are the paper's own. A column that has nothing to do
+with the targets has K̃_jᵀỹ/σ of about ±1: ε counts standard errors.
 
 | paper                     | here                                  |
 | ------------------------- | ------------------------------------- |
@@ -31,66 +32,76 @@ from .base import Decision, Samples
 
 __all__ = ["PSVM", "PotentialQP"]
 
+CONSTANT = 1e-14  # of the largest target: a spread so small is rounding
+
 
 @dataclass(frozen=True)
 class PotentialQP(QP):
-    """The QP (19) with what it knows of its targets: their mean, and ‖ỹ‖², which bounds the optimum without a box.
+    """The QP (19) with what it knows of its targets: their mean and spread, and ‖ỹ‖², which bounds the
+    optimum without a box.
 
     With the residual r = ỹ − K̃α, any multiple t of it gives s = −t K̃ᵀr and a bound of the optimum (problem.py, for
     weights w = ỹ − tr of their own): where |s_j| ≤ ε̃ for all j the box does not enter it. For C = ∞ this is the dual of
     the lasso; for a large C it proves far more than the box does.
     """
 
-    target_mean: float = 0.0  # ȳ
-    target_square: float = 0.0  # ‖ỹ‖²
+    mean: float = 0.0  # ȳ
+    sigma: float = 1.0  # the standard deviation of the targets, 0 where they are constant
+    target_square: float = 0.0  # ‖ỹ/σ‖²
 
-    def gap(self, beta, eta, s):
-        """The smaller of the bound by the box and the bound by a scaled residual."""
-        boxed = super().gap(beta, eta, s)
+    def _bounds(
+        self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
+    ) -> tuple[float, float]:
+        """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap."""
+        boxed, risk = super()._bounds(beta, eta, s, within)
         largest = float(np.abs(s).max(initial=0.0))
         if len(self.A) or not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta)):
-            return boxed
+            return boxed, risk
         # Rounding must not leave |ts| above ε by a hair where that would count C times.
         tightest = float(self.eps[np.abs(s) > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
         t = min(1.0, tightest / largest) if largest > 0.0 else 1.0
         shrunk = np.clip(t * s, -self.eps, self.eps)
         residual = max(0.0, self.target_square + 2.0 * float(self.p @ beta) + float(beta @ (s - self.p)))
-        scaled = super().gap(beta, eta, shrunk) + 0.5 * (1.0 - t) ** 2 * residual
-        return min(boxed, scaled)
+        scaled = super()._bounds(beta, eta, shrunk, within)[0] + 0.5 * (1.0 - t) ** 2 * residual
+        return (boxed, risk) if boxed <= scaled else (scaled, np.inf)
 
 
 @dataclass(frozen=True)
 class PSVM:
     """Regression on the columns of a relation; for classification the targets are ±1."""
 
-    C: float = np.inf
+    C: float | np.ndarray = np.inf  # one for all columns, or one for each
     epsilon: float = 0.1
 
-    def qp(self, samples: Samples) -> QP:
+    def qp(self, samples: Samples) -> PotentialQP:
         """The dual problem; a Gram that is no ``Relation`` is taken as the matrix K."""
         gram, y, weight = samples.K, samples.y, samples.weight
         relation = gram if isinstance(gram, Relation) else Relation.of(gram.wide().dense(), weight)
         mean = float(weight @ y) / float(weight.sum())
         target = relation.root * (y - mean)
-        square = float(target @ target)
-        sigma = np.sqrt(square / float(weight.sum()))
-        box = self.C * sigma if sigma > 0.0 else 0.0
+        size = float(np.sqrt(target @ target / weight.sum()))
+        sigma = size if size > CONSTANT * float(np.abs(y).max()) else 0.0
+        target = target / sigma if sigma > 0.0 else np.zeros(len(target))
         p = np.where(relation.scale > 0.0, -relation.along(target), 0.0)
+        box, eps = np.broadcast_to(self.C, relation.n), np.full(relation.n, self.epsilon)
         return PotentialQP(
-            relation, p, -box, box, eps=self.epsilon * sigma, target_mean=mean, target_square=square
-        )  # fmt: skip
+            relation, p, -box, box, eps=eps, mean=mean, sigma=sigma, target_square=float(target @ target)
+        )
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
-        """α in the units of K, and the bias (8)."""
+        """α in units of σ, and ȳ: f(x) = σ Σ α_j K̃_j(x) + ȳ (8). ``function`` has it in the units of K."""
         assert isinstance(qp, PotentialQP)
-        coef, offset = qp.H.decision(solution.beta)
-        return Decision(coef, qp.target_mean + offset)
+        return Decision(solution.beta, qp.mean, scale=qp.sigma)
+
+    def function(self, qp: QP, found: Decision) -> tuple[np.ndarray, float]:
+        """a and b of f(x) = Σ a_j K_j(x) + b."""
+        coef, offset = qp.H.decision(found.scale * found.coef)
+        return coef, found.intercept + offset
 
     def unit(self, weight: np.ndarray) -> float:
-        """Violations are in units of K̃ᵀy."""
+        """Violations are in units of σ."""
         return 1.0
 
     def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
-        """α again, without the rounding of two products."""
-        scale = qp.H.scale
-        return qp.settled(np.where(scale > 0.0, published.coef / np.where(scale > 0.0, scale, 1.0), 0.0)), np.zeros(0)
+        """The same numbers again."""
+        return published.coef, np.zeros(0)

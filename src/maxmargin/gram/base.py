@@ -348,7 +348,7 @@ class PrecomputedGram(Gram):
         diagonal = np.asarray(self.K.diagonal(), np.float64)
         return diagonal if self.index is None else diagonal[self.index]
 
-    def whole(self) -> np.ndarray:
+    def whole(self) -> np.ndarray | None:
         return self.K if self.index is None and self.K.flags.c_contiguous and self.K.dtype == self.dtype else None
 
     def block(self, index: np.ndarray) -> np.ndarray:

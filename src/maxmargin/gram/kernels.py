@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._jit import ROW_WIDTH, fast_exp, inline, jit, row_dot, row_product
+from .._jit import ROW_WIDTH, fast_exp, helper, inline, jit, row_dot, row_product
 
 __all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
 
@@ -83,7 +83,7 @@ class Kernel:
         return 4 * unit * max(1.0, degree) * abs(inner) ** degree
 
 
-@inline
+@helper
 def _finish(a, code, gamma, coef0, degree, norm, norms):
     """Turn inner products (L1 distances for the Laplacian) in a into kernel values, in place."""
     n = a.shape[0]
@@ -127,7 +127,7 @@ def transform(block, start, stop, code, gamma, coef0, degree, norms_left, norms)
         _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
 
 
-@inline
+@helper
 def _gather_block(indptr, indices, data, first, count, where, block):
     """Scatter rows first..first+count of a CSR matrix to columns of a small dense block.
 
@@ -154,7 +154,7 @@ def _gather_block(indptr, indices, data, first, count, where, block):
             block[row, k] += data[s]
 
 
-@inline
+@helper
 def _compact(indices, data, start, stop, where, positions, values):
     """The entries of a sparse row whose feature the block holds, as positions in the block; how many."""
     m = 0
@@ -167,7 +167,7 @@ def _compact(indices, data, start, stop, where, positions, values):
     return m
 
 
-@inline
+@helper
 def _tile_row(a, code, positions, values, s, m, block):
     """a[k] = inner product (or what the L1 distance adds to the norms) of entries s..m and column k of block."""
     if code == LAPLACIAN:
@@ -205,7 +205,7 @@ def _workspace(lptr, rptr, features, start, stop, dtype):
     )
 
 
-@inline
+@helper
 def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block):
     """tile[t, k] = k(block column k, right point i0 + t) for t < m."""
     rptr, ridx, rdata = right
@@ -231,7 +231,8 @@ def sparse_rows(left, norms_left, right, norms, features, kernel, out, slots, st
     for first in range(0, len(slots), Q):
         count = min(Q, len(slots) - first)
         _gather_block(lptr, lidx, ldata, first, count, where, block)
-        norm_block[:count] = norms_left[first : first + count]
+        for k in range(count):
+            norm_block[k] = norms_left[first + k]
         for i0 in range(start, stop, T):
             m = min(T, stop - i0)
             _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)
@@ -251,15 +252,15 @@ def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, star
     block, where, positions, values, tile, norm_block = _workspace(lptr, right[0], features, start, stop, ldata.dtype)
     total = len(lptr) - 1
     columns = coef.shape[1]
-    padded = np.zeros((columns, Q), np.float64)
+    padded = np.empty((columns, Q), np.float64)
     for first in range(0, total, Q):
         count = min(Q, total - first)
         _gather_block(lptr, lidx, ldata, first, count, where, block)
-        norm_block[:count] = norms_left[first : first + count]
-        padded[:, :] = 0.0
         for k in range(count):
-            for c in range(columns):
-                padded[c, k] = coef[first + k, c]
+            norm_block[k] = norms_left[first + k]
+        for c in range(columns):
+            for k in range(Q):
+                padded[c, k] = coef[first + k, c] if k < count else 0.0
         for i0 in range(start, stop, T):
             m = min(T, stop - i0)
             _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)

@@ -33,6 +33,8 @@ from .points import make_points, on_disk
 __all__ = ["Relation"]
 
 CONSTANT = 1e-13  # of the norm of a column: what is left of a constant one after its mean, by rounding
+FEW = 0.25  # of the columns: so many are gathered rather than all of them read
+SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
 TILE = 1 << 21  # bytes of relations that are normalised at a time
 
 
@@ -148,10 +150,15 @@ class Relation(Gram):
 
     def pulled(self, beta):
         """K̃β for one β or several as columns."""
-        if self.plain:
-            return self.columns.t_dot(beta)
-        v = _times(beta, self.scale)
-        return _times(self.columns.t_dot(v) - self.mean @ v, self.root)
+        index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))
+        if len(index) < FEW * self.n and self.n * self.samples > SMALL:
+            part = self.columns.matrix(index)  # only the columns that count are read
+            v, mean = beta[index] if self.plain else _times(beta[index], self.scale[index]), self.mean[index]
+            product = part.T @ v
+        else:
+            v, mean = beta if self.plain else _times(beta, self.scale), self.mean
+            product = self.columns.t_dot(v)
+        return product if self.plain else _times(product - mean @ v, self.root)
 
     def some(self, index: np.ndarray) -> np.ndarray:
         """These columns of K̃ as the rows of a dense array."""
@@ -175,9 +182,33 @@ class Relation(Gram):
         return (self.scale > 0.0).astype(np.float64)
 
     def block(self, index):
-        self.cost.evals += len(index) ** 2
-        part = self.some(index)
-        return part @ part.T
+        return self.between(index, index)
+
+    def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Q[left, right]."""
+        self.cost.evals += len(left) * len(right)
+        if not self.plain and not self.columns_dense:
+            return self._between_sparse(left, right)
+        first = self.some(left)
+        second = first if right is left else self.some(right)
+        out = np.empty((len(left), len(right)))
+        th.spread(
+            lambda a, b: np.matmul(first, second[a:b].T, out=out[:, a:b]),
+            len(right), self.threads, th.grain(first.size), 32,
+        )  # fmt: skip
+        return out
+
+    def _between_sparse(self, left, right):
+        """Σ ω (k_i − μ_i)(k_j − μ_j) = Σ ω k_i k_j − μ_i μ_j Σ ω."""
+        weight = self.root * self.root
+        first, second = self.columns.matrix(left), self.columns.matrix(right)
+        inner = (sp.csr_array(first.multiply(weight)) @ sp.csr_array(second).T).toarray()
+        inner -= np.outer(self.mean[left] * weight.sum(), self.mean[right])
+        return inner * np.outer(self.scale[left], self.scale[right])
+
+    @property
+    def columns_dense(self) -> bool:
+        return not getattr(self.columns, "sparse", False)
 
     def combine(self, index, coef, at=None, exact=True):
         v = np.zeros(self.n)

@@ -276,6 +276,7 @@ class Sparse(Block):
 
     def t_dot(self, v: np.ndarray) -> np.ndarray:
         out = np.zeros((self.d, *np.shape(v)[1:]))
+        v = np.ascontiguousarray(v)  # the leaf is compiled for this order alone
         columns = (v[:, None], out[:, None]) if np.ndim(v) == 1 else (v, out)
         csr_t_dot(self.indptr, self.indices, self.data, *columns)
         return out

@@ -15,6 +15,7 @@ from .asvm import ASVM
 from .auto import Auto, knows_features, low_rank_or_not
 from .base import Solver, judged, run
 from .chunking import Chunking
+from .columns import Columns
 from .decomposition import SMO, Decomposition
 from .interior_point import InteriorPoint
 from .mpd import MPD
@@ -32,6 +33,7 @@ __all__ = [
     "Adatron",
     "Auto",
     "Chunking",
+    "Columns",
     "Decomposition",
     "InteriorPoint",
     "Newton",
@@ -57,6 +59,7 @@ SOLVERS: dict[str, type] = {
     "nearest-point": NearestPoint,
     "asvm": ASVM,
     "potential-smo": PotentialSMO,
+    "columns": Columns,
 }
 
 

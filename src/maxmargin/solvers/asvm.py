@@ -41,7 +41,7 @@ from ..gram import as_gram
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, spent
+from .base import GOAL, Answer, answer, better, close, spent
 from .parts.constraints import Equality
 from .parts.newton_systems import factor_spd
 
@@ -108,6 +108,7 @@ class _Run:
         self.goal = goal
         self.monitor = monitor
         factor = as_gram(qp.H).factor()
+        assert factor is not None and factor.ridge is not None
         self.Z, self.ridge = factor.rows, factor.ridge
         self.equality = Equality.of(qp)
         diagonal = float(as_gram(qp.H).diag().mean())
@@ -125,17 +126,18 @@ class _Run:
         beta = np.zeros(qp.n) if start is None else np.clip(np.asarray(start, np.float64), qp.lower, qp.upper)
         if start is not None:
             self.eta = self.equality.multipliers(qp, beta, qp.times(beta))
-        accuracy, best = goal.first_violation, None
+        accuracy = goal.first_violation
+        best: Answer | None = None
         for _ in range(REFINEMENTS):
             beta, status = self._multiplier_steps(beta, SHARE * accuracy, accuracy)
             found = answer(qp, goal, self.equality.feasible(beta, qp.lower, qp.upper, qp.eps))
             beta = found.beta
-            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
-                best = found
+            best = better(goal, best, found)
             stop = self._record(-found.certificate.dual, found.certificate.violation, beta)
             if goal.met(best.certificate) or stop or not status.converged:
                 return best, status if not status.converged and status is not Status.STALLED else stop or status
             accuracy *= FINER
+        assert best is not None
         return best, Status.STALLED
 
     def _record(self, objective: float, violation: float, beta: np.ndarray) -> Status | None:

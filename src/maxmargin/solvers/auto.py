@@ -4,6 +4,7 @@
 | -------------------------------------------------- | ------------------------------------------------------------ |
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
+| a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
 |                                                    | pair steps have cost as much, and pair steps again            |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
@@ -28,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..goal import Goal
-from ..gram import Factored, Gram, as_gram, low_rank
+from ..gram import Factored, Gram, Relation, as_gram, low_rank
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -88,7 +89,8 @@ class Auto:
             return replace(beginning(qp, goal, start, stop, monitor), solver=name)
         if not isinstance(self.solver, str):
             return self._run(self.solver, type(self.solver).__name__, qp, goal, start, monitor)
-        best, steps = None, 0
+        best: Solution | None = None
+        steps = 0
         problem = qp
         while True:
             plan = plan_for(problem, goal) if self.solver == "auto" else [Try(self.solver)]
@@ -109,6 +111,7 @@ class Auto:
                 if best.status.converged or found.status in FINAL or spent:
                     reason = found.status if found.status in FINAL else Status.STALLED
                     return replace(best, status=goal.verdict(best.certificate, reason), n_iter=steps)
+            assert best is not None
             if problem.exact() is problem or self.solver != "auto":
                 return replace(best, n_iter=steps)
             problem = problem.exact()
@@ -130,18 +133,12 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     """The table above."""
     if qp.exact() is not qp:
         return [Try("interior-point"), Try("mpd")]
+    if isinstance(qp.H, Relation) and not len(qp.A):
+        return [Try("columns"), *kernel_plan(qp)]
     if not knows_features(qp.H):
-        dense = qp.n <= DENSE_UP_TO
-        if not pairs_keep(qp.A):
-            return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
-        if not dense:
-            return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
-        return [
-            Try("decomposition", pair_trial(qp)),
-            Try("interior-point", cold=True),
-            Try("decomposition", pair_trial(qp, LAST)),
-        ]
+        return kernel_plan(qp)
     form = linear_form(qp.H)
+    assert form is not None
     interior = Try("interior-point", cold=not screens(qp))
     if form.ridge is not None:
         return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
@@ -154,6 +151,20 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
     return [Try("sor")]
 
 
+def kernel_plan(qp: QP) -> list[Try]:
+    """The part of the table for matrices that are read by rows."""
+    dense = qp.n <= DENSE_UP_TO
+    if not pairs_keep(qp.A):
+        return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
+    if not dense:
+        return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+    return [
+        Try("decomposition", pair_trial(qp)),
+        Try("interior-point", cold=True),
+        Try("decomposition", pair_trial(qp, LAST)),
+    ]
+
+
 def pair_trial(qp: QP, times: float = 1.0) -> dict:
     """How long pair steps may take where there is the interior method: as long as that does, or a multiple of it."""
     return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n))}
@@ -163,7 +174,9 @@ def trial(qp: QP) -> dict:
     """How long sweeps may take for which there is another solver: as many looks at a row as cost what that does."""
     if screens(qp):
         return {"hope": HOPE, "patience": FEW_LOOKS}
-    rows = linear_form(qp.H).rows
+    form = linear_form(qp.H)
+    assert form is not None
+    rows = form.rows
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
     looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
     return {"patience": max(FEW_LOOKS, looks)}

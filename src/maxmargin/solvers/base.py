@@ -25,6 +25,7 @@ __all__ = [
     "Solver",
     "answer",
     "beginning",
+    "better",
     "close",
     "first_point",
     "judged",
@@ -85,6 +86,12 @@ class Answer:
     eta: np.ndarray
     certificate: Certificate
     w: np.ndarray | None = None  # weights of their own, where Zᵀβ is not what a solver has found
+
+
+def better(goal: Goal, one: Answer | None, other: Answer) -> Answer:
+    """The answer that proves what is asked, or else that of the smaller gap."""
+    proves = goal.met(other.certificate)
+    return other if one is None or proves or other.certificate.gap < one.certificate.gap else one
 
 
 def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:

@@ -54,7 +54,7 @@ from typing import ClassVar
 import numpy as np
 
 from .. import threads as th
-from .._jit import jit
+from .._jit import helper, jit
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor, Stopped
@@ -554,6 +554,7 @@ def algorithm_1(
     """
     n, k = len(v), len(Q)
     M = np.zeros((k, k))
+    step = np.empty(k)
     steps = duals = 0
     lack_before = least_lack = np.inf
     content, in_vain = tol_p, 0  # violation below which a dual step is due; dual steps that did not help
@@ -609,7 +610,8 @@ def algorithm_1(
         if traced[0] < len(trace):
             row = trace[traced[0]]
             row[0], row[1], row[2], row[3] = violation, lack, traced[1], traced[2]
-            row[4:] = eta
+            for j in range(k):
+                row[4 + j] = eta[j]
             traced[0] += 1
         if violation < tol_p and lack < tol_d:
             return steps, duals
@@ -631,9 +633,10 @@ def algorithm_1(
                             for s in range(n):
                                 x -= Q[a, s] * gamma[c, s] + gamma[a, s] * R[c, s]
                         M[a, c] = x
-                step = _newton_step(M, r, bound)
+                _newton_step(M, r, bound, step)
             else:
-                step = rho * r
+                for j in range(k):
+                    step[j] = rho * r[j]
             for j in range(k):
                 if not abs(eta[j] + step[j]) < HUGE:  # without a bound on steps they may diverge
                     return steps, duals
@@ -680,13 +683,18 @@ def algorithm_1(
             return steps, duals
 
 
-@jit
-def _newton_step(M, r, bound):
-    """(A H⁻¹ Aᵀ)⁻¹ (Aβ − b), its eigenvalues no larger than the bound."""
+@helper
+def _newton_step(M, r, bound, step):
+    """step = (A H⁻¹ Aᵀ)⁻¹ (Aβ − b), its eigenvalues no larger than the bound."""
     k = len(r)
-    lam, V = np.linalg.eigh(0.5 * (M + M.T))
+    S = np.empty((k, k))
+    for a in range(k):
+        for c in range(k):
+            S[a, c] = 0.5 * (M[a, c] + M[c, a])
+    lam, V = np.linalg.eigh(S)
     least = max(1e-12 * lam[k - 1], 1e-300)
-    step = np.zeros(k)
+    for j in range(k):
+        step[j] = 0.0
     for a in range(k):
         along = 0.0
         for j in range(k):
@@ -694,4 +702,3 @@ def _newton_step(M, r, bound):
         along *= min(1.0 / max(lam[a], least), bound)
         for j in range(k):
             step[j] += V[j, a] * along
-    return step

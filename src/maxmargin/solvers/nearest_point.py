@@ -36,7 +36,7 @@ from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_m
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, spent
+from .base import GOAL, Answer, answer, better, close, spent
 from .parts.constraints import Equality
 from .parts.newton_finish import newton_finish
 
@@ -128,23 +128,24 @@ class _Run:
         if len(np.unique(self.hull)) < self.hulls:  # one class: no coefficient can move
             return answer(qp, goal, np.zeros(qp.n)), Status.CONVERGED
         self._begin(np.zeros(qp.n) if start is None else np.asarray(start, np.float64))
-        accuracy, best = goal.first_violation, None
+        accuracy = goal.first_violation
+        best: Answer | None = None
         for _ in range(REFINEMENTS):
             status = self._approach(MARGIN * accuracy)
             near = status in (Status.CONVERGED, Status.STALLED)
             found = answer(qp, goal, self._beta())
             if near and self.options.newton and not goal.met(found.certificate):
                 v = -(qp.times(found.beta) + qp.p)
-                better = newton_finish(self.gram, qp, self.equality, found.beta, v, max(1, NEWTON_WORK // qp.n))
-                other = found if better is None else answer(qp, goal, better)
+                moved = newton_finish(self.gram, qp, self.equality, found.beta, v, max(1, NEWTON_WORK // qp.n))
+                other = found if moved is None else answer(qp, goal, moved)
                 found = other if other.certificate.violation < found.certificate.violation else found
-            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
-                best = found
+            best = better(goal, best, found)
             stop = self._record(-found.certificate.dual, found.certificate.violation)
             if goal.met(best.certificate) or not near or stop:
                 return best, stop or status
             accuracy *= 1.0 if status is Status.STALLED else FINER
             self._begin(found.beta)
+        assert best is not None
         return best, Status.STALLED
 
     def _begin(self, beta: np.ndarray) -> None:

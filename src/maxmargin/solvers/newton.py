@@ -46,7 +46,7 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, linear_form, multipliers, spent
+from .base import GOAL, Answer, answer, better, close, linear_form, multipliers, spent
 from .parts.constraints import Equality
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
@@ -111,22 +111,24 @@ class Newton:
             raise ValueError(objection)
         qp = problem.qp() if isinstance(problem, ERM) else problem
         erm = qp.primal
+        assert erm is not None
         monitor = monitor or Monitor()
         form = linear_form(erm.K)
         assert form is not None
         run = _Run(self, erm, form.rows, form.constant, monitor)
         run.begin(start, goal.first_gap)
-        accuracy, best = goal.first_gap, None
+        accuracy = goal.first_gap
+        best: Answer | None = None
         for _ in range(REFINEMENTS):
             reason = run.solve(accuracy, goal)
             found = run.answer(qp, goal)
-            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
-                best = found
+            best = better(goal, best, found)
             if goal.met(best.certificate) or not reason.converged:
                 break
             accuracy *= FINER
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
+        assert best is not None
         return close(qp, goal, best, reason, max(1, run.steps), monitor, as_gram(erm.K).evals)
 
 
@@ -149,7 +151,7 @@ class _Run:
     def equality(self) -> Equality:
         """φβ = 0."""
         zero, phi = np.zeros(self.erm.n), self.erm.phi
-        return Equality.of(QP(self.erm.K, zero, *self.erm.box(), phi if len(phi) else None))
+        return Equality.of(QP(self.erm.K, zero, *self.erm.box(), phi.reshape(len(phi), self.erm.n)))
 
     @property
     def weights(self) -> np.ndarray:
@@ -316,6 +318,7 @@ class _Run:
 
     def _damped(self) -> np.ndarray:
         """The Hessian, invertible even where no row with θ > 0 sees η."""
+        assert self.hessian is not None
         damped = self.hessian.copy()
         damped[np.diag_indices_from(damped)] += self.risk.held
         return damped

@@ -38,7 +38,7 @@ from ..gram import RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, answer, close, spent
+from .base import GOAL, Answer, answer, better, close, spent
 from .parts.cholesky import cholesky
 from .parts.potential_steps import BLOCK, DONE, MISSING, STUCK, smo_steps, violations
 
@@ -91,16 +91,18 @@ class PotentialSMO:
         if objection:
             raise ValueError(objection)
         run = _Run(self, qp, goal, start, monitor or Monitor())
-        tolerance, best = 0.5 * goal.first_violation, None
+        tolerance = 0.5 * goal.first_violation
+        best: Answer | None = None
         for refinement in range(REFINEMENTS):
             reason = run.solve(tolerance, self.annealing and start is None and refinement == 0)
             found = answer(qp, goal, run.alpha)
-            if best is None or found.certificate.gap <= best.certificate.gap or goal.met(found.certificate):
-                best = found
+            best = better(goal, best, found)
             if goal.met(found.certificate) or not (reason.converged or reason is Status.STALLED and not refinement):
                 break
             tolerance *= FINER if reason.converged else 1.0
             run.restart(found.beta)
+        assert best is not None
+        run.monitor.history.trace["changed"] = np.flatnonzero(run.ever)  # Table 2 counts them
         return close(qp, goal, best, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 

@@ -31,7 +31,7 @@ from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
-from .base import GOAL, answer, close, linear_form
+from .base import GOAL, Answer, answer, better, close, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
 from .parts.row_sweeps import RowSweeps
@@ -119,13 +119,14 @@ class SOR:
             steps = MPD(omega=self.omega or OMEGA, shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
             return steps.solve(qp, goal, start, monitor)
         run = RowSweeps(qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor)
-        accuracy, best = goal.first_gap, None
+        accuracy = goal.first_gap
+        best: Answer | None = None
         for _ in range(REFINEMENTS):
             reason = run.solve(start, accuracy, goal, self.shrinking, self.hope, self.patience)
             found = answer(qp, goal, run.beta, [run.multipliers])
-            if best is None or found.certificate.gap <= best.certificate.gap:
-                best = found
+            best = better(goal, best, found)
             if goal.met(found.certificate) or not reason.converged:
                 break
             accuracy, start = FINER * accuracy, found.beta
+        assert best is not None
         return close(qp, goal, best, reason, max(1, run.sweeps), monitor, gram.evals)

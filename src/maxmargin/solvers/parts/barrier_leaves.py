@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import inline, jit
+from ..._jit import helper, inline, jit
 
 __all__ = [
     "BOTH", "FAR", "FIXED", "FREE", "LOWER", "UPPER",
@@ -265,7 +265,7 @@ def _place(k, lo, up, gamma, mu):
     return v, sl, su, slope
 
 
-@jit
+@helper
 def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
     """The slope g of a row with a ridge on the central path: g = base + ridge β(g), β decreasing in g."""
     if k0 == FREE and k1 == FIXED:

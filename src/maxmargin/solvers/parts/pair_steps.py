@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import inline, jit
+from ..._jit import helper, inline, jit
 from .fixed_sums import BIG
 
 __all__ = ["HUGE", "gather", "pair_steps", "single_steps", "small_set_steps", "subtract_rows"]
@@ -171,7 +171,7 @@ def pair_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, edges, 
             return steps, violation, -1
 
 
-@inline
+@helper
 def _best_tiles(values, first, last, sign, chosen):
     """The tiles first..last with the largest sign * value, best first, into chosen; how many."""
     count = 0
@@ -208,7 +208,10 @@ def small_set_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, ed
     tops = np.empty(SET // 2, np.int64)
     W = np.empty(SET, np.int64)
     K = np.empty((SET, SET), slab.dtype)
-    one_slot = np.arange(SET)
+    one_slot = np.empty(SET, np.int64)
+    for k in range(SET):
+        one_slot[k] = k
+    w_edges = np.zeros(2, np.int64)
     w_v = np.empty(SET)
     w_beta = np.empty(SET)
     w_lower = np.empty(SET)
@@ -296,23 +299,11 @@ def small_set_steps(slab, slot, v, beta, lower, upper, eps, diag, rise, fall, ed
                 K[k, c] = row[W[c]]
             w_v[k], w_beta[k], w_lower[k], w_upper[k] = v[i], beta[i], lower[i], upper[i]
             w_eps[k], w_diag[k], w_rise[k], w_fall[k] = eps[i], diag[i], rise[i], fall[i]
-        w_edges = np.array([0, q])
+        w_edges[1] = q  # what is behind it is not looked at
         inner, _, _ = pair_steps(
-            K,
-            one_slot,
-            w_v[:q],
-            w_beta[:q],
-            w_lower[:q],
-            w_upper[:q],
-            w_eps[:q],
-            w_diag[:q],
-            w_rise[:q],
-            w_fall[:q],
-            w_edges,
-            second_order,
-            max(tol * 0.5, violation * SET_TOL),
-            5 * SET,
-        )
+            K, one_slot, w_v, w_beta, w_lower, w_upper, w_eps, w_diag, w_rise, w_fall, w_edges, second_order,
+            max(tol * 0.5, violation * SET_TOL), 5 * SET,
+        )  # fmt: skip
         steps += inner
         moved = 0
         for k in range(q):

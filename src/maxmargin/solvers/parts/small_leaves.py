@@ -475,6 +475,24 @@ def without_dust(x, lower, upper):
 
 
 @helper
+def chosen(a, order):
+    """a[order]; an empty array stays empty."""
+    some = np.empty(len(order) if len(a) > 0 else 0)
+    for r in range(len(some)):
+        some[r] = a[order[r]]
+    return some
+
+
+@helper
+def places(place, points, order):
+    """place[points[order]]"""
+    where = np.empty(len(order), np.int64)
+    for r in range(len(order)):
+        where[r] = place[points[order[r]]]
+    return where
+
+
+@helper
 def by_group(group, first, last, order, edges):
     """The variables first … last of a problem in the order of their groups, and where each group begins."""
     n = last - first
@@ -505,14 +523,16 @@ def certify_slice(
         order = np.empty(n, np.int64)
         by_group(group, starts[q], starts[q + 1], order, edges)
         H = np.empty((n, n))
-        slot = np.full(n, -1)
-        own_ridge = ridge[order] if len(ridge) > 0 else ridge
-        own_sign = sign[order] if len(sign) > 0 else sign
-        x = beta[order]
+        slot = np.empty(n, np.int64)
+        for r in range(n):
+            slot[r] = -1
+        own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
+        x = chosen(beta, order)
         product = np.empty(n)
-        times(x, K, place[points[order]], own_ridge, own_sign, H, slot, product)
-        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
-        prove(x, product, p[order], lower[order], upper[order], own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
+        times(x, K, places(place, points, order), own_ridge, own_sign, H, slot, product)
+        own_eps = chosen(eps, order) if len(eps) > 0 else np.zeros(n)
+        own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
+        prove(x, product, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
 
 
 @jit
@@ -548,15 +568,15 @@ def solve_slice(
         order = order_of[:n]
         by_group(group, starts[k], starts[k + 1], order, edges)
         H = work[: n * n].reshape(n, n)
-        own_ridge = ridge[order] if len(ridge) > 0 else ridge
-        own_sign = sign[order] if len(sign) > 0 else sign
-        where = place[points[order]]
+        own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
+        where = places(place, points, order)
         slot = slot_of[:n]
-        slot[:] = -1
-        x, v, rise, fall, diag, Hx = space[0, :n], space[1, :n], space[2, :n], space[3, :n], space[4, :n], space[5, :n]
-        own_p, own_lower, own_upper = p[order], lower[order], upper[order]
-        own_eps = eps[order] if len(eps) > 0 else np.zeros(n)
+        x, v, rise = space[0][:n], space[1][:n], space[2][:n]
+        fall, diag, Hx = space[3][:n], space[4][:n], space[5][:n]
+        own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
+        own_eps = chosen(eps, order) if len(eps) > 0 else np.zeros(n)
         for r in range(n):
+            slot[r] = -1
             x[r] = beta[order[r]]
             if room == 0:
                 continue  # the matrix is needed only where x is not zero

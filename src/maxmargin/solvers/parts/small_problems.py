@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ... import threads as th
+from ..._jit import read_only
 from ...gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
 from ...monitor import Monitor
 from ...problem import QP
@@ -84,9 +85,9 @@ class SmallProblems:
 
     def __post_init__(self) -> None:
         for name in ("starts", "points", "group"):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.int64))
+            object.__setattr__(self, name, read_only(np.ascontiguousarray(getattr(self, name), np.int64)))
         for name in ("p", "lower", "upper", "columns", "sums", "eps", "ridge", "sign"):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float64))
+            object.__setattr__(self, name, read_only(np.ascontiguousarray(getattr(self, name), np.float64)))
         n = len(self.points)
         fits = all(len(a) == n for a in (self.p, self.lower, self.upper))
         fits &= all(len(a) in (0, n) for a in (self.group, self.eps, self.ridge, self.sign))
@@ -109,8 +110,8 @@ class SmallProblems:
     @classmethod
     def of(cls, qps: list[QP]) -> SmallProblems | None:
         """These QPs, or None: each must be a view of one matrix, with constraints that pair steps keep."""
-        views = [_view(qp.H) for qp in qps]
-        if not views or any(view is None or view.K is not views[0].K for view in views):
+        views = [view for view in (_view(qp.H) for qp in qps) if view is not None]
+        if not views or len(views) < len(qps) or any(view.K is not views[0].K for view in views):
             return None
         try:
             groups = [Groups.of(qp) for qp in qps]
@@ -140,8 +141,11 @@ class SmallProblems:
         H = Signed(H, self.sign[at]) if len(self.sign) else H
         H = Ridged(H, self.ridge[at]) if len(self.ridge) else H
         group = self.group[at] if len(self.group) else np.zeros(at.stop - at.start, np.int64)
-        A, b = (self.columns[:, group], self.columns @ self.sums[problem]) if self.columns.size else (None, None)
-        return QP(H, self.p[at], self.lower[at], self.upper[at], A, b, self.eps[at] if len(self.eps) else None)
+        rows: tuple = ()
+        if self.columns.size:
+            rows = self.columns[:, group], self.columns @ self.sums[problem]
+        eps = self.eps[at] if len(self.eps) else None
+        return replace(QP(H, self.p[at], self.lower[at], self.upper[at], *rows), eps=eps)
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ class _Run:
         waiting = batch.problems
         self.stop = self.stop or self.monitor.stop_now()
         if self.stop is not None and self.from_zero:  # Hβ is known without H
-            self._pass(np.zeros((0, 0)), np.full(gram.n, -1), waiting, 0, self.threads)
+            self._pass(read_only(np.zeros((0, 0))), np.full(gram.n, -1), waiting, 0, self.threads)
             return
         K, place = _matrix(gram, batch.points)
         while len(waiting) and self.stop is None:
@@ -313,10 +317,10 @@ def _matrix(gram: Gram, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The matrix on some points, and where in it each point is."""
     whole = gram.whole()
     if whole is not None and whole.dtype == np.float64:
-        return whole, np.arange(gram.n)
+        return read_only(np.ascontiguousarray(whole)), np.arange(gram.n)
     place = np.full(gram.n, -1)
     place[points] = np.arange(len(points))
-    return np.ascontiguousarray(gram.block(points), np.float64), place
+    return read_only(np.ascontiguousarray(gram.block(points), np.float64)), place
 
 
 def _arrays(problems: SmallProblems) -> tuple:

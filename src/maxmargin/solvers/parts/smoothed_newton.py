@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..._jit import inline, jit
+from ..._jit import inline, jit, read_only
 from ...gram.base import Factor
 from ...monitor import Monitor, Stopped
 from ...problem import QP
@@ -198,8 +198,8 @@ class CornerRows:
     """Rows of Z with their coefficients and slopes."""
 
     def __init__(self, block, ridge, p, lower, upper, eps, A) -> None:
-        self.block, self.p, self.E = block, p, np.ascontiguousarray(A.T)
-        self.box = (ridge, eps, lower, upper)
+        self.block, self.p, self.E = block, read_only(p), np.ascontiguousarray(A.T)
+        self.box = tuple(read_only(a) for a in (ridge, eps, lower, upper))
         self.beta, self.change, self.theta, self.s, self.ds = (np.zeros(block.n) for _ in range(5))
         self.total = Normal(block.d, self.E.shape[1])
         self.rho = 0.0

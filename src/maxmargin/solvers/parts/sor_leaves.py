@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import by_types, dot, inline, jit, prefetch
+from ..._jit import by_types, dot, helper, inline, jit, prefetch
 
 __all__ = ["BETA", "CURVATURE", "EPS", "EXTRA", "LINE", "LOWER", "P", "RIDGE", "UPPER"]
 __all__ += ["follow", "look", "pull", "shuffle", "sweep", "sweeps"]
@@ -216,6 +216,10 @@ def follow(t, v, hard):
         v[c] += u
 
 
+# As parts of one leaf: most fits never call them by themselves, which would compile each of them twice.
+_shuffle, _sweep, _pull, _follow = helper(shuffle), helper(sweep), helper(pull), helper(follow)
+
+
 @jit
 def sweeps(
     rows, w, v, t, hard, state, extra, active, bound, omega, shrink, number, every, seed, value, most, visits, enough
@@ -228,13 +232,13 @@ def sweeps(
     """
     count, done, visited = len(active), 0, 0
     while True:
-        seed = shuffle(active[:count], seed)
+        seed = _shuffle(active[:count], seed)
         visited += count
-        before = pull(t, v, hard)
-        count, worst, slack, saved = sweep(rows, w, v, state, extra, active[:count], bound, omega)
-        value += before - saved - pull(t, v, hard)
+        before = _pull(t, v, hard)
+        count, worst, slack, saved = _sweep(rows, w, v, state, extra, active[:count], bound, omega)
+        value += before - saved - _pull(t, v, hard)
         if (number + done) % every == 0:
-            follow(t, v, hard)
+            _follow(t, v, hard)
         done += 1
         over = done >= most or visited > visits or not worst > 0.0
         if over or slack <= min(enough[0] * abs(value), enough[1]):

@@ -1,0 +1,536 @@
+"""The Potential SVM: PSVC and PSVR.
+
+Samples are described by their relations to P objects: a matrix K of L × P numbers that a kernel gives, that was
+computed before, or that *is* the data (``kernel="dyadic"``). It need be neither symmetric nor definite nor square.
+The machine chooses few of the objects, and its function reads the relations to those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .. import threads as th
+from ..formulations import PSVM, Decision, Samples
+from ..goal import Goal
+from ..gram import Kernel, Relation
+from ..gram.base import checked_block
+from ..gram.distance import weigh
+from ..gram.points import make_points
+from ..monitor import Monitor
+from ..rows.centre import variance
+from ..solution import Certificate
+from ..solvers import Auto
+from .base import Machine, Problem
+from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
+from .multiclass import weighed_classes
+
+__all__ = ["PSVC", "PSVR", "Path", "signs", "walk"]
+
+MATRICES = ("precomputed", "dyadic")  # X itself is the relation
+LARGEST_SHARE = 0.999  # of the least ε at which nothing is chosen: where a path begins
+SMALLEST_SHARE = 1e-3  # of it: where a path ends unless it is told
+PATH_LENGTH = 50
+PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions for a sequence of ε, each found from the one before."""
+
+    epsilons: np.ndarray  # (m,), falling
+    alphas: np.ndarray  # (m, P), or (m, classes, P) with more than two classes
+    intercepts: np.ndarray  # (m,) or (m, classes): of the function on the relations as they are
+    certificates: list[list[Certificate]]  # for each ε one for each problem
+
+    @property
+    def n_support(self) -> np.ndarray:
+        """How many columns each solution stands on."""
+        used = self.alphas != 0.0
+        return (used if used.ndim == 2 else used.any(axis=1)).sum(axis=1)
+
+
+class _Potential(Machine):
+    """What PSVC and PSVR share: the relation, its problems, and functions that read a few of its columns."""
+
+    _stops_on_gap = True
+
+    # -- input ------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        if self.kernel != "dyadic":
+            check_kernel(self)
+        check_shared(self)
+        for name in ("pair", "block", "annealing"):
+            need(self, name, isinstance(getattr(self, name), (bool, np.bool_)), "give True or False")
+        if self.kernel in MATRICES:
+            need(self, "objects", self.objects is None, "a matrix has its objects as columns: leave it None")
+
+    def _check_input(self, X, y, sample_weight):
+        self._check_parameters()
+        check_sparse(X)
+        X, y = validate_data(self, X, y, multi_output=False, **self._options())
+        self._check_missing(X)
+        return X, y, checked_weight(sample_weight, X)
+
+    def _options(self) -> dict:
+        """How scikit-learn is to check X; a callable gets its objects as they are, strings or whatever."""
+        options: dict[str, Any] = {"accept_sparse": "csr", "accept_large_sparse": True}
+        if callable(self.kernel):
+            return options | {"dtype": None, "ensure_2d": False}
+        options["dtype"] = [np.float64, np.float32]
+        return options | {"ensure_all_finite": "allow-nan"} if self.kernel in MATRICES else options
+
+    def _check_missing(self, X) -> None:
+        if self.kernel not in MATRICES:
+            return
+        values = X.data if sp.issparse(X) else X
+        if not np.isnan(np.sum(values)):
+            return
+        missing = sp.csr_array(X) if sp.issparse(X) else None
+        count = int(np.isnan(values).sum())
+        columns = missing.indices[np.isnan(values)] if missing is not None else np.flatnonzero(np.isnan(X).any(axis=0))
+        raise ValueError(
+            f"relations without gaps were asked for (kernel={self.kernel!r}); found {count} NaN in "
+            f"{len(np.unique(columns))} columns, the first of them column {int(columns.min())}. Input X contains NaN. "
+            "Fill them in (sklearn.impute.SimpleImputer), leave out these columns or these samples, or, where a "
+            "missing relation means none, put 0 or give a sparse matrix without them"
+        )
+
+    # -- the relation -----------------------------------------------------------------------------------
+
+    def _prepare(self, X, weight: np.ndarray) -> None:
+        """What of X is there, and which columns there are: ``_rows`` and ``_places`` by their numbers."""
+        self._rows = np.flatnonzero(weight)  # a sample of weight 0 is not there
+        paired = X.shape[0] == X.shape[1] if self.kernel == "precomputed" else False
+        itself = self.objects is None and self.kernel not in MATRICES
+        if itself or paired:  # the samples are the objects: those that are not there are none
+            self._places = self._rows
+        else:
+            self._places = np.arange(X.shape[1] if self.kernel in MATRICES else len(self.objects))
+        # A weight is that many copies of a sample. Where samples are columns too, copies of a column share their box.
+        self._copies = weight[self._rows] if itself or paired else np.ones(len(self._places))
+        self._kernel_ = None
+        if isinstance(self.kernel, str) and self.kernel not in MATRICES:
+            gamma = 0.0 if self.kernel == "linear" else self._resolve_gamma(X[self._rows], weight[self._rows])
+            self._kernel_ = Kernel(self.kernel, gamma, float(self.coef0), float(self.degree))
+
+    @th.blas_limit(1)
+    def _resolve_gamma(self, X, weight: np.ndarray) -> float:
+        """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        spread = variance(X, weight)
+        return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+
+    def _relation(self, X, weight: np.ndarray, n_jobs: int | None) -> Relation:
+        """K̃ᵀK̃ of what is there."""
+        whole = len(self._rows) == X.shape[0]
+        there, weight = X if whole else X[self._rows], weight[self._rows]
+        if self.kernel in MATRICES:
+            part = there if len(self._places) == X.shape[1] else there[:, self._places]
+            return Relation.of(part, weight, n_jobs)
+        if callable(self.kernel):
+            return Relation.over_function(self.kernel, there, self._objects(there), weight, n_jobs)
+        return Relation.over_kernel(self._kernel_, there, self._objects(there), weight, n_jobs)
+
+    def _objects(self, there):
+        """What the samples are related to, None for themselves."""
+        if self.objects is None:
+            return None
+        if callable(self.kernel):
+            return np.asarray(self.objects) if not hasattr(self.objects, "shape") else self.objects
+        return check_array(self.objects, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    # -- solving ----------------------------------------------------------------------------------------
+
+    def _formulation(self, epsilon: float | None = None) -> PSVM:
+        return PSVM(float(self.C) * self._copies, float(self.epsilon if epsilon is None else epsilon))
+
+    def _goal(self, problem):
+        """The largest d_j (25), in units of σ, and the gap; without ε and without a box there is no bound on it."""
+        provable = problem.formulation.epsilon > 0.0 or np.isfinite(self.C)
+        return Goal(violation=self.tol, gap=self.tol if provable else np.inf, max_iter=self.max_iter)
+
+    def _solver(self):
+        switches = {name: bool(getattr(self, name)) for name in ("pair", "block", "annealing")}
+        return Auto(self.solver, options=switches | {"cache_size": self.cache_size})
+
+    def _solve(self, X, targets: list[np.ndarray], weight: np.ndarray, labels: list[str]) -> None:
+        """One problem for each vector of targets; then the attributes."""
+        columns, there = np.arange(len(self._places)), weight[self._rows]
+        problems = [
+            Problem(self._formulation(), columns, y[self._rows], there, label)
+            for y, label in zip(targets, labels, strict=True)
+        ]
+        outcome = self._solve_all(lambda n_jobs, monitor: self._relation(X, weight, n_jobs), problems)
+        solved = outcome.solved
+        self._keep(X, [s.decision for s in solved], solved[0].qp.H)
+        self.n_iter_ = max(int(s.solution.n_iter) for s in solved)
+        self._certify(outcome)
+
+    def _keep(self, X, found: list[Decision], relation: Relation) -> None:
+        """The columns that are used, their coefficients, and what reads them."""
+        used = np.flatnonzero(np.any([decision.coef != 0.0 for decision in found], axis=0))
+        self._used = used
+        self._beta = np.array([decision.coef[used] for decision in found])
+        self._sigma = np.array([decision.scale for decision in found])
+        self.support_ = self._places[used].astype(np.int64)
+        alpha = self._sigma[:, None] * self._beta  # the paper's: f = K̃α + b
+        self._coef = np.ascontiguousarray((alpha * relation.scale[used]).T)
+        self._means = np.array([decision.intercept for decision in found])
+        intercepts = self._means - relation.mean[used] @ self._coef
+        self.alpha_ = alpha[0] if len(found) == 1 else alpha
+        self.intercept_ = intercepts
+        self.n_support_ = len(used)
+        if self.kernel not in MATRICES:
+            objects = self._objects(X)
+            self.support_vectors_ = (X if objects is None else objects)[self.support_]
+
+    def _published(self, number, solved):
+        coef = np.zeros(solved.qp.n)
+        coef[self._used] = self._beta[number]
+        return Decision(coef, float(self._means[number]), scale=float(self._sigma[number])), None
+
+    # -- prediction -------------------------------------------------------------------------------------
+
+    @th.blas_limit(1)
+    def _decide(self, X) -> np.ndarray:
+        """f for each sample and problem; only the relations to the objects that are used are read."""
+        check_is_fitted(self)
+        check_sparse(X)
+        if self.kernel in MATRICES:
+            return self._read(X) + self.intercept_
+        X = validate_data(self, X, reset=False, **self._options())
+        if not self.n_support_:
+            return np.zeros((X.shape[0], len(self.intercept_))) + self.intercept_
+        if callable(self.kernel):
+            step = max(1, PREDICT_BYTES // (8 * self.n_support_))
+            parts = [
+                checked_block(self.kernel, X[a : a + step], self.support_vectors_) @ self._coef
+                for a in range(0, X.shape[0], step)
+            ]
+            return np.concatenate(parts) + self.intercept_
+        left = make_points(self.support_vectors_, self._kernel_)
+        right = make_points(X, self._kernel_, like=left)
+        return weigh(self._kernel_, left.astype(np.float64), self._coef, right, th.count(self.n_jobs)) + self.intercept_
+
+    def _read(self, X) -> np.ndarray:
+        """Σ a_j K_j for rows of relations to all objects, or to those alone that are used."""
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if len(X.shape) == 2 and X.shape[1] == self.n_support_ != self.n_features_in_:
+            X = check_array(X, estimator=self, **self._options())
+            self._check_missing(X)
+        else:
+            X = validate_data(self, X, reset=False, **self._options())
+            X = X[:, self.support_]
+            self._check_missing(X)
+        return np.asarray(X @ self._coef) if self.n_support_ else np.zeros((X.shape[0], len(self.intercept_)))
+
+    # -- paths ------------------------------------------------------------------------------------------
+
+    def _path(self, X, targets: list[np.ndarray], weight: np.ndarray, epsilons, length: int) -> Path:
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            relation = self._relation(X, weight, self.n_jobs)
+            there = weight[self._rows]
+            qps = [self._formulation(0.0).qp(Samples(relation, y[self._rows], there)) for y in targets]
+            if epsilons is None:
+                largest = max(float(np.abs(qp.p).max(initial=0.0)) for qp in qps)
+                epsilons = LARGEST_SHARE * largest * np.geomspace(1.0, SMALLEST_SHARE, length)
+            epsilons = np.sort(np.asarray(epsilons, np.float64).ravel())[::-1]
+            if not (len(epsilons) and (epsilons >= 0.0).all() and np.isfinite(epsilons).all()):
+                raise ValueError(f"a path was asked for; found epsilons {epsilons!r}; give finite numbers >= 0")
+            return walk(self._formulation(0.0), qps, epsilons, self._solver(), self._goal, monitor)
+
+    def path(self, X, y, epsilons=None, n_epsilons=PATH_LENGTH, sample_weight=None):
+        """Solutions for a sequence of epsilons, the largest first, each found from the one before.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for ``fit``
+        epsilons : array-like, default=None
+            None: ``n_epsilons`` numbers from that which chooses nothing to a thousandth of it, in equal ratios.
+        n_epsilons : int, default=50
+
+        Returns
+        -------
+        Path
+            ``epsilons`` (m,), ``alphas`` (m, P) or (m, classes, P), ``intercepts``, ``certificates``, ``n_support``.
+        """
+        X, targets, weight = self._targets(X, y, sample_weight)
+        return self._path(X, targets, weight, epsilons, n_epsilons)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = True
+        return tags
+
+
+def walk(
+    formulation: PSVM,
+    qps: list,
+    epsilons: np.ndarray,
+    solver: Auto,
+    goal: Callable,
+    monitor: Monitor,
+    enough: Callable[[list], bool] | None = None,
+) -> Path:
+    """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
+    starts: list = [None] * len(qps)
+    alphas, intercepts, certificates = [], [], []
+    for epsilon in epsilons:
+        here = replace(formulation, epsilon=float(epsilon))
+        row, shift, proofs = [], [], []
+        for number, qp in enumerate(qps):
+            asked = replace(qp, eps=np.full(qp.n, epsilon))
+            problem = Problem(here, np.arange(qp.n), qp.p, qp.p)
+            solution = solver.solve(asked, goal(problem), starts[number], monitor.part(""))
+            starts[number] = solution.beta
+            decision = here.decision(asked, solution)
+            row.append(decision.scale * decision.coef)
+            shift.append(here.function(asked, decision)[1])
+            proofs.append(solution.certificate)
+        alphas.append(row)
+        intercepts.append(shift)
+        certificates.append(proofs)
+        if monitor.stop_now() is not None or (enough is not None and enough(row)):
+            break
+    monitor.raise_interrupt()
+    found, shifts = np.array(alphas), np.array(intercepts)
+    if len(qps) == 1:
+        found, shifts = found[:, 0], shifts[:, 0]
+    return Path(np.asarray(epsilons[: len(found)]), found, shifts, certificates)
+
+
+class PSVR(RegressorMixin, _Potential):
+    """Potential support vector regression: a sparse function of relations of any kind, with a certificate.
+
+    Parameters
+    ----------
+    C : float, default=1000
+        Largest |α| in units of the standard deviation σ of the targets; the paper's C is C·σ. May be infinite: a lasso.
+    epsilon : float, default=0.1
+        How well a column may still agree with the residual, in units of σ; the paper's ε is epsilon·σ. A column that
+        has nothing to do with the targets has about 1. The larger, the fewer columns are chosen.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed", "dyadic"} or callable, default="rbf"
+        A kernel relates samples to ``objects``. "precomputed": X is the matrix of relations, L × P, of any shape,
+        definite or not; a square one relates samples to themselves. "dyadic": X is a matrix of relations to P other
+        objects, such as features; array, sparse matrix or memory map. A callable K(X, Z) need not be definite and may
+        take two kinds of objects.
+    objects : array-like, default=None
+        What a kernel relates the samples to; None: the samples themselves.
+    degree, gamma, coef0
+        As in :class:`SVC`.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions (the paper's d, in units of σ), and the largest relative gap.
+    pair, block, annealing : bool, default=True
+        Parts of ``solver="potential-smo"``: steps on two variables, block optimisation, annealing of epsilon.
+    solver, cache_size, max_iter, n_jobs, time_limit, callback, warm_start, verbose
+        As in :class:`SVC`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Numbers of the columns that were chosen: of samples, of ``objects`` or of columns of X.
+    alpha_ : ndarray of shape (n_support,)
+        Their coefficients, as in the paper: on columns with mean 0 and norm 1.
+    intercept_ : ndarray of shape (1,)
+        Of the function on the relations as they are.
+    support_vectors_ : the chosen objects, where there is a kernel
+    certificate_, history_, solver_, status_, fit_time_, n_iter_
+        As in :class:`SVC`.
+    """
+
+    def __init__(
+        self,
+        *,
+        C=1000.0,
+        epsilon=0.1,
+        kernel="rbf",
+        objects=None,
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        pair=True,
+        block=True,
+        annealing=True,
+        solver="auto",
+        cache_size="auto",
+        max_iter=-1,
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+        verbose=False,
+    ):
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.objects = objects
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.pair = pair
+        self.block = block
+        self.annealing = annealing
+        self.solver = solver
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _targets(self, X, y, sample_weight):
+        X, y, weight = self._check_input(X, y, sample_weight)
+        self._prepare(X, weight)
+        return X, [np.asarray(y, np.float64)], weight
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit to samples and targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        X, targets, weight = self._targets(X, y, sample_weight)
+        self._solve(X, targets, weight, [""])
+        return self
+
+    def predict(self, X):
+        """The value of the function at each sample.
+
+        With a matrix of relations X may have all columns, or only those in ``support_``.
+        """
+        return self._decide(X)[:, 0]
+
+
+class PSVC(ClassifierMixin, _Potential):
+    """Potential support vector classification: regression on ±1, one class against the rest where there are more.
+
+    Parameters are those of :class:`PSVR`, and
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", default=None
+        Factors of the weights of the samples of a class. "balanced" gives every class the same weight, so that the
+        targets of two classes have mean 0 and the bias (8) takes no side.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    alpha_ : ndarray of shape (n_support,), or (n_classes, n_support) with more than two classes
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    certificates_
+        One for each problem; ``certificate_`` is the worst.
+
+    Others as in :class:`PSVR`.
+    """
+
+    def __init__(
+        self,
+        *,
+        C=1000.0,
+        epsilon=0.1,
+        kernel="rbf",
+        objects=None,
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        class_weight=None,
+        pair=True,
+        block=True,
+        annealing=True,
+        solver="auto",
+        cache_size="auto",
+        max_iter=-1,
+        n_jobs=None,
+        time_limit=None,
+        callback=None,
+        warm_start=False,
+        verbose=False,
+    ):
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.objects = objects
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.class_weight = class_weight
+        self.pair = pair
+        self.block = block
+        self.annealing = annealing
+        self.solver = solver
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.time_limit = time_limit
+        self.callback = callback
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def _targets(self, X, y, sample_weight):
+        X, y, weight = self._check_input(X, y, sample_weight)
+        check_labels(y)
+        self.classes_, factors, present, labels = weighed_classes(y, weight, self.class_weight)
+        there = np.zeros(len(weight))
+        there[present] = weight[present] * factors[labels]
+        number = np.full(len(weight), -1)
+        number[present] = labels
+        self._prepare(X, there)
+        return X, signs(number, len(self.classes_)), there
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit to samples and labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        X, targets, weight = self._targets(X, y, sample_weight)
+        self._solve(X, targets, weight, [""] if len(targets) == 1 else [f"{c} v rest" for c in self.classes_])
+        return self
+
+    def decision_function(self, X):
+        """f for each sample, (n,) for two classes, else (n, n_classes)."""
+        f = self._decide(X)
+        return f[:, 0] if f.shape[1] == 1 else f
+
+    def predict(self, X):
+        """The class of each sample."""
+        f = self.decision_function(X)
+        return self.classes_[(f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)]
+
+
+def signs(number: np.ndarray, classes: int) -> list[np.ndarray]:
+    """Targets ±1: one vector for two classes, else one for each."""
+    return [np.where(number == c, 1.0, -1.0) for c in ([1] if classes == 2 else range(classes))]

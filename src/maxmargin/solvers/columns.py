@@ -1,0 +1,279 @@
+"""Coordinate descent over columns with working sets: the default for the Potential SVM, and for a lasso.
+
+    min ½ βᵀHβ + pᵀβ + Σ ε_j |β_j|     s.t.  lower ≤ β ≤ upper
+
+Few β_j are not 0 at the optimum, and most of these are free: then second-order steps on them are cheap, and what costs
+is to find them (working sets: celer, Massias, Gramfort & Salmon 2018).
+
+    repeat
+        s  <- Hβ + p                                          one pass over all columns
+        W  <- the columns with β_j ≠ 0, and as many again of those that violate most
+        solve the problem on W, with H_WW in memory:
+            steps on the coordinate that violates most, until some more columns have come in
+            Newton steps on those that are not 0 and free, each on its side of 0
+    until the certificate meets the goal
+
+Columns of a smooth kernel are nearly copies of their neighbours. When the one that violates most has moved, its
+neighbours are content; sweeps over all coordinates in turn would bring them all in, and Newton steps would have to push
+them out again one by one (abalone: 499 columns in place of 29 when the largest violation is 0.8).
+
+Two columns that are equal make H_WW singular: a Newton step then has a ridge of its own, which changes its length and
+not where it leads, for the next one begins where it ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from .._jit import inline, jit
+from ..goal import Goal
+from ..gram import Gram, as_gram
+from ..monitor import Monitor
+from ..problem import QP
+from ..solution import Solution, Status
+from .base import GOAL, Answer, answer, close, spent
+from .parts.cholesky import cholesky
+
+__all__ = ["Columns"]
+
+FIRST = 128  # columns of the first working set, and added at least
+GROWTH = 1.0  # columns added for each that is not 0
+PASSES = 1000  # over all columns without a limit
+INNER = 0.03  # of the largest violation of all is what a working set may keep
+FRESH, FRESH_SHARE = 8, 8  # columns, or a share of those used: so many come in between Newton steps
+STEPS = 5  # on coordinates for each column that is used or may come in, between Newton steps
+ROUNDS = 200  # of steps on coordinates and Newton steps on one working set
+NEWTON = 30  # steps in a row that are cut short by a bound
+RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation succeeds
+ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
+STALLS = 3  # passes without a smaller objective before rounding is blamed
+STALL_DECREASE = 1e-14  # of the objective
+
+
+@dataclass
+class Columns:
+    """Working sets of the columns that matter, solved by sweeps and Newton steps."""
+
+    first: int = FIRST  # columns of the first working set
+    growth: float = GROWTH  # columns that are added for each that is not 0
+
+    form: ClassVar[type] = QP
+
+    def pace(self, qp: QP) -> int:
+        """An iteration is a look at all columns."""
+        return 1
+
+    def objection(self, qp: QP) -> str | None:
+        """Why it cannot take a problem, or None."""
+        if not len(qp.A):
+            return None
+        return (
+            f"columns was asked for; found {len(qp.A)} equality constraints, which steps on single coordinates cannot "
+            'keep; leave the bias out (fit_intercept=False), or use "decomposition" or "mpd"'
+        )
+
+    def solve(
+        self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from ``start``, moved into the box. Iterations are passes over all columns."""
+        objection = self.objection(qp)
+        if objection:
+            raise ValueError(objection)
+        monitor = monitor or Monitor()
+        gram = as_gram(qp.H).wide()
+        beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
+        best: Answer | None = None
+        held: _Held | None = None
+        most = goal.max_iter if goal.max_iter > 0 else PASSES
+        passes, stalls, value, extra, small = 0, 0, np.inf, 1.0, 1.0
+        while True:
+            passes += 1
+            s = qp.times(beta) + qp.p
+            found = answer(qp, goal, beta)
+            now = qp.objective(beta)
+            stalls = stalls + 1 if not now < value - STALL_DECREASE * abs(now) else 0
+            value = min(value, now)
+            if best is None or found.certificate.gap <= best.certificate.gap or goal.met(found.certificate):
+                best = found
+            d = violations(beta, s, qp.eps, qp.lower, qp.upper)
+            worst = float(d.max(initial=0.0))
+            stop = monitor.step(
+                passes, now, worst, int(np.count_nonzero(beta)), gram.evals, 0.0, found.certificate.primal
+            )
+            if goal.met(found.certificate):
+                reason = Status.CONVERGED
+            elif stalls >= STALLS or not worst > 0.0:
+                reason = Status.STALLED
+            else:
+                reason = stop or (spent(goal) if passes >= most else None)
+            if reason is not None:
+                return close(qp, goal, best, reason, passes, monitor, gram.evals)
+            if stalls:  # what is left is in the last digits of what the working set keeps
+                small, extra = 0.1 * small, 2.0 * extra
+            W = self._chosen(beta, d, extra)
+            held = _Held.of(gram, W, held)
+            part = _Part(held.H, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
+            reason = part.solve(small * INNER * worst, monitor, gram.threads)
+            if reason is not None:
+                best = answer(qp, goal, beta) if best is None else best
+                return close(qp, goal, best, reason, passes, monitor, gram.evals)
+            beta = beta.copy()
+            beta[W] = part.beta
+
+    def _chosen(self, beta: np.ndarray, d: np.ndarray, extra: float) -> np.ndarray:
+        """The columns that are used, and those that violate most."""
+        used = beta != 0.0
+        count = int(extra * max(self.first, self.growth * np.count_nonzero(used)))
+        outside = np.where(used, 0.0, d)
+        if np.count_nonzero(outside) > count:
+            kept = np.argpartition(-outside, count - 1)[:count]
+            kept = kept[outside[kept] > 0.0]
+        else:
+            kept = np.flatnonzero(outside)
+        return np.union1d(np.flatnonzero(used), kept)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """H on a working set."""
+
+    index: np.ndarray  # ascending
+    H: np.ndarray
+
+    @classmethod
+    def of(cls, gram: Gram, W: np.ndarray, before: _Held | None) -> _Held:
+        """The matrix on W; what was known of it before is not computed again."""
+        if before is None or not hasattr(gram, "between"):
+            return cls(W, gram.block(W))
+        known = np.isin(W, before.index, assume_unique=True)
+        old, new = np.flatnonzero(known), np.flatnonzero(~known)
+        H = np.empty((len(W), len(W)))
+        at = np.searchsorted(before.index, W[old])
+        H[np.ix_(old, old)] = before.H[np.ix_(at, at)]
+        if len(new):
+            H[new] = gram.between(W[new], W)
+            H[np.ix_(old, new)] = H[np.ix_(new, old)].T
+        return cls(W, H)
+
+
+class _Part:
+    """The problem on a working set, with its matrix at hand; s is the slope on the set."""
+
+    def __init__(self, H, s, beta, eps, lower, upper) -> None:
+        self.H, self.eps, self.lower, self.upper = H, eps, lower, upper
+        self.s, self.beta = s.copy(), beta.copy()
+
+    def solve(self, tolerance: float, monitor: Monitor, threads: int) -> Status | None:
+        """Sweeps and Newton steps until no column of the set violates its conditions by more than the tolerance."""
+        for _ in range(ROUNDS):
+            used = np.count_nonzero(self.beta)
+            worst = greedy_steps(
+                self.H, self.s, self.beta, self.eps, self.lower, self.upper, tolerance,
+                max(FRESH, used // FRESH_SHARE), STEPS * (FRESH + used),
+            )  # fmt: skip
+            if not worst > tolerance:
+                return None
+            stop = monitor.stop_now()
+            if stop is not None:
+                return stop
+            for _ in range(NEWTON):
+                if not self._newton(threads):
+                    break
+        return None
+
+    def _newton(self, threads: int) -> bool:
+        """A step on the free columns, each on its side of 0; whether another one, with fewer, may lead further."""
+        beta = self.beta
+        sign = np.sign(beta)
+        F = np.flatnonzero((beta > self.lower) & (beta < self.upper) & (beta != 0.0))
+        if not len(F):
+            return False
+        H = self.H[np.ix_(F, F)]
+        g = self.s[F] + self.eps[F] * sign[F]
+        U, ridge = None, RIDGE * float(np.diag(H).max())
+        while U is None:
+            if not ridge < 1.0:
+                return False
+            shifted = H.copy()
+            shifted[np.diag_indices(len(F))] += ridge
+            U, ridge = cholesky(shifted, threads), 10.0 * ridge
+        step = cho_solve((U, False), -g)
+        low = np.where(sign[F] > 0, np.maximum(self.lower[F], 0.0), self.lower[F])
+        high = np.where(sign[F] > 0, self.upper[F], np.minimum(self.upper[F], 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(step > 0, (high - beta[F]) / step, np.where(step < 0, (low - beta[F]) / step, np.inf))
+        t = min(1.0, float(room.min()))
+        first = np.clip(beta[F] + t * step, low, high)
+        first[room <= t] = np.where(step > 0, high, low)[room <= t]
+        new, more = first, t < 1.0
+        if more:
+            beyond = np.clip(beta[F] + step, low, high)
+            if self._change(H, g, beyond - beta[F]) <= ENOUGH * self._change(H, g, first - beta[F]):
+                new = beyond
+        change = new - beta[F]
+        if not self._change(H, g, change) < 0.0:
+            return False
+        self.beta[F] = new
+        self.s += change @ self.H[F]
+        return more
+
+    @staticmethod
+    def _change(H: np.ndarray, g: np.ndarray, change: np.ndarray) -> float:
+        """By how much the objective grows."""
+        return float(g @ change + 0.5 * change @ (H @ change))
+
+
+@inline
+def _violation(b, s, eps, low, high):
+    """How fast the objective falls along a coordinate."""
+    grow = -(s + (eps if b >= 0.0 else -eps)) if b < high else 0.0
+    shrink = s + (eps if b > 0.0 else -eps) if b > low else 0.0
+    return max(grow, shrink, 0.0)
+
+
+@jit
+def violations(beta, s, eps, lower, upper):
+    """How fast the objective falls along each coordinate."""
+    out = np.empty(len(beta))
+    for j in range(len(beta)):
+        out[j] = _violation(beta[j], s[j], eps[j], lower[j], upper[j])
+    return out
+
+
+@jit
+def greedy_steps(H, s, beta, eps, lower, upper, tolerance, fresh, most):
+    """Steps on the coordinate that violates most, until ``fresh`` columns have come in or none violates too much.
+
+    Returns the largest violation that is left.
+    """
+    n = len(beta)
+    for _ in range(most):
+        j, worst = 0, -1.0
+        for k in range(n):
+            d = _violation(beta[k], s[k], eps[k], lower[k], upper[k])
+            if d > worst:
+                j, worst = k, d
+        if not worst > tolerance or (fresh == 0 and beta[j] == 0.0):
+            return worst
+        b, q = beta[j], H[j, j]
+        u = q * b - s[j]
+        u = u - eps[j] if u > eps[j] else (u + eps[j] if u < -eps[j] else 0.0)
+        if q > 0.0:
+            new = u / q
+        else:
+            new = b if u == 0.0 else (np.inf if u > 0.0 else -np.inf)
+        new = min(max(new, lower[j]), upper[j])
+        change = new - b
+        if change == 0.0 or abs(change) == np.inf:
+            return worst
+        if b == 0.0:
+            fresh -= 1
+        beta[j] = new
+        row = H[j]
+        for k in range(n):
+            s[k] += change * row[k]
+    return worst
