@@ -37,7 +37,7 @@ from ..gram.base import Factor
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, beginning, close, first_point, linear_form, spent
+from .base import GOAL, Answer, answer, beginning, better, close, first_point, linear_form, spent
 from .parts.barrier_point import BarrierPoint
 from .parts.barrier_starts import Start, begin
 from .parts.constraints import Equality
@@ -156,7 +156,7 @@ class _Run:
             if out_of_reach(self.qp, self.goal, found.beta, found.certificate):
                 break
             other, status = self._follow(None, centred, wide)
-            found = self._better(found, other)
+            found = better(self.goal, found, other)
         return found, status
 
     def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
@@ -187,8 +187,8 @@ class _Run:
         if overtime:
             return self._in_time(best, relative, start), overtime
         if tired:
-            return self._better(best, self._inside()), spent(self.goal)
-        return self._better(best, self._purified()), self._failure()
+            return better(self.goal, best, self._inside()), spent(self.goal)
+        return better(self.goal, best, self._purified()), self._failure()
 
     # -- an iteration ----------------------------------------------------------------------------------
 
@@ -261,23 +261,18 @@ class _Run:
         """The present point, purified unless that can wait, if it is better."""
         found = self._inside() if hasty else self._purified()
         self.monitor.bound(found.certificate)
-        return self._better(best, found)
+        return better(self.goal, best, found)
 
     def _in_time(self, best: Answer | None, relative: float, start: np.ndarray | None) -> Answer:
         """What a stop leaves: one product with all rows at most, and none for a point that is worse than none."""
         if relative < 1.0:
-            return self._better(best, self._inside())
+            return better(self.goal, best, self._inside())
         return best or answer(self.qp, self.goal, first_point(self.qp, start))
 
     def _failure(self) -> Status:
         """Why there is no progress."""
         endless = np.isinf(self.qp.lower).any() or np.isinf(self.qp.upper).any()
         return Status.UNBOUNDED if endless and not self.system.convex else Status.STALLED
-
-    def _better(self, one: Answer | None, other: Answer) -> Answer:
-        """The answer that meets the goal, or else that of the smaller gap."""
-        met = self.goal.met(other.certificate)
-        return other if one is None or met or other.certificate.gap < one.certificate.gap else one
 
     def _inside(self) -> Answer:
         """The present point, feasible."""
@@ -294,7 +289,7 @@ class _Run:
         pure = crossover(self.gram, qp, interior, point.eta.copy(), place, most, self._proven, stop)
         if pure is not None and (self.goal.met(pure.certificate) or stop()):
             return pure
-        return self._better(pure, self._inside())
+        return better(self.goal, pure, self._inside())
 
     def _proven(self, beta: np.ndarray, eta: np.ndarray) -> Answer:
         """β with its proof; where Zᵀβ is too coarse to prove what is asked, with that of the weights w.
@@ -309,7 +304,7 @@ class _Run:
         if self.goal.exact and not too_coarse(self.gram, self.qp, found.beta):
             return found
         w, own = self.point.w.copy(), self.point.eta.copy()
-        return self._better(found, Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w))
+        return better(self.goal, found, Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w))
 
 
 @dataclass
