@@ -21,11 +21,11 @@ from .crew import Crew, ThreadCrew, added_up, served
 
 __all__ = ["Rows"]
 
-PARTS = 16  # blocks at most: when rows stop mattering here and there, the others still share the work evenly
-LEAST_PARTS = 4  # where their answers are long, for a few threads all the same
-SUM_BYTES = 1 << 26  # what the answers of all blocks may take together, d × d each, unless X takes more memory
-ANSWER_WORK = 8  # numbers of X for each number of an answer, which has to be set to 0 and added up
-LEAST_WORK = 1 << 16  # numbers of X that are worth a block of their own, 30 µs or more: a question takes about 5
+MOST_BLOCKS = 16  # blocks keep threads busy: when rows stop mattering here and there, the others share the work evenly
+FEWEST_BLOCKS = 4  # blocks keep a few threads busy where answers are long
+SUM_BYTES = 1 << 26  # bytes may hold the answers of all blocks, d × d numbers each, unless X takes more
+ANSWER_WORK = 8  # numbers of X are worth one number of an answer, which has to be set to 0 and added up
+LEAST_WORK = 1 << 16  # numbers of X are worth a block of their own: they take 30 µs or more, a question about 5
 
 
 class Rows:
@@ -59,7 +59,7 @@ class Rows:
         total = sum(block.work for block in whole)
         held = 8 * sum(block.work for block in whole if not isinstance(block, Stored))
         fitting = min(max(SUM_BYTES, held) // (8 * max(1, d) ** 2), total // (ANSWER_WORK * max(1, d)))
-        most = int(np.clip(fitting, LEAST_PARTS, PARTS))
+        most = int(np.clip(fitting, FEWEST_BLOCKS, MOST_BLOCKS))
         blocks: list[Block] = []
         for block in whole:
             parts = min(block.n, -(-most * block.work // max(1, total)), max(1, block.work // LEAST_WORK))

@@ -43,7 +43,7 @@ from .parts.barrier_starts import Start, begin
 from .parts.constraints import Equality
 from .parts.purify import crossover, places, too_coarse
 from .parts.reach import out_of_reach
-from .parts.screening import screen
+from .parts.screening import REACH, screen
 from .parts.system_choice import SYSTEMS, open_equations
 
 __all__ = ["InteriorPoint", "screens"]
@@ -70,6 +70,7 @@ class InteriorPoint:
     system: str = "auto"  # "normal", "dense", "quasi", "lsmr-rows", "lsmr": which equations are solved (newton_systems)
     correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
+    reach: float = REACH  # times the roundness of corners: rows that are nearer to theirs are decided one by one
     purify_up_to: int = 2000  # variables inside their boxes whose equations are solved once more at the end
     tries: int = 6  # ends that fell short of the goal before it stops
 
@@ -112,7 +113,7 @@ class InteriorPoint:
             start = equality.feasible(np.asarray(start, np.float64), qp.lower, qp.upper, qp.eps)
         accuracy, steps = goal.first_gap, 0
         for _ in range(SCREENINGS):
-            found = screen(qp, factor, solve, accuracy, start, monitor.inner())
+            found = screen(qp, factor, solve, accuracy, start, monitor.inner(), self.reach)
             steps += found.steps
             beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
             proven = answer(qp, goal, beta, [found.eta])

@@ -11,6 +11,11 @@ joins F (``polish``, on the variables that complementarity leaves inside; ``cros
 out usually has a smaller gap than the interior point, and it has exact zeros and bounds, so that support vectors can be
 counted.
 
+Of the three finishers this one takes any interior point, with ε and where H_FF is singular, and keeps what it has
+gained when it does not come to an end; it looks at one F at a time. newton_finish.py moves one variable at a time
+between bound and interior, never uphill, and looks at all variables of a kernel. pivoting.py takes a guess that is
+nearly right, without ε, and gives all or nothing.
+
 Where H = ZZᵀ + D with fewer features than F has variables (linear machines whose rows sit on their corners), the
 equations are solved by a matrix of the size of the features (Sherman–Morrison–Woodbury).
 """
@@ -36,11 +41,12 @@ __all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
 
 RELEASES = 8  # rounds of setting free what wants to come off a bound
 COARSE_SLOPES = 1e-3  # of the mean slope at β = 0: rounding of Hβ that is larger decides for itself
-TAU = 1e-10  # τ in units of H's largest diagonal entry
-ROUNDS = 30
-IN_VAIN = 4  # rounds that change no fewer variables than the best before: they go round in circles
-CORRECTIONS = 3  # times a system is solved: what rounding, of which the second form has more, left of the one before
-RELEASED = 1e-10  # slope, relative to the largest, at which a variable at a bound wants to come off it
+TAU = 1e-10  # of H's largest diagonal entry is τ
+POLISH_ROUNDS = 30  # changes of the active set on one F
+ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
+CORRECTIONS = 3  # times a system is solved, each time for what rounding, of which the second form has more, has left
+DEPENDENT_ROWS = 1e-13  # of the largest singular value: constraints on F that have less are dependent
+RELEASED = 1e-10  # of the largest slope: a variable at a bound whose slope is steeper wants to come off it
 
 
 class Proven(Protocol):
@@ -138,7 +144,7 @@ def polish(
     side = np.sign(b)  # of 0 on which a variable with ε stays
     free = np.ones(len(F), bool)
     fewest, waited = len(F) + 1, 0
-    for _ in range(ROUNDS):
+    for _ in range(POLISH_ROUNDS):
         if stop():
             break
         low = np.where((eps > 0.0) & (side > 0.0), np.maximum(lower, 0.0), lower)
@@ -160,7 +166,7 @@ def polish(
         changes = int((out | back).sum())
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
-        if changes == 0 or waited > IN_VAIN:
+        if changes == 0 or waited > ROUNDS_IN_VAIN:
             break
     result = beta.copy()
     result[F] = b
@@ -181,7 +187,7 @@ def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarr
             delta = np.zeros(len(right))
             for _ in range(CORRECTIONS):
                 part = solve(right - times(delta) - A.T @ eta)
-                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=1e-13)[0] if k else eta
+                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=DEPENDENT_ROWS)[0] if k else eta
                 delta, eta = delta + part - AM @ turn, eta + turn
         except LinAlgError:
             return None, None
