@@ -29,27 +29,28 @@ class Crew(ABC):
     """A state for every block, asked together.
 
     A question is the name of a method of the states and its arguments. The class of the states, what they are made
-    from, questions and answers can be pickled, and a state shares no memory with whoever asks: it may live in another
-    process, on another machine. An answer belongs to whoever asked until the same question is asked again.
+    from, questions and answers can be pickled, and nobody relies on memory that a state and the driver share: a state
+    may live in another process, or on another machine. A state reads its slices of the driver's vectors and writes to
+    vectors of its own. An answer belongs to whoever asked, until the same question is asked again.
 
     What has the length of X, where it lives, and why:
 
-    | what                                        | where                 | why                                        |
-    | ------------------------------------------- | --------------------- | ------------------------------------------ |
-    | X, d numbers a row                          | in the blocks         | nothing is larger, so that nothing else is |
-    |                                             |                       | moved to where something else is           |
-    | a state's own vectors (β, slacks, slopes,   | in the states, beside | every step reads and writes all of them:   |
-    | multipliers, θ): up to 30 numbers a row     | their block           | moved, they would cost as much as X        |
-    | the problem's vectors (p, box, ε, A)        | with the driver;      | they come from y and the weights, which    |
-    |                                             | states get slices     | the driver has, and change never           |
-    | X w, and v for Xᵀ v                         | with the driver       | one number a row; methods that keep f = X w|
-    |                                             |                       | up to date need no other state             |
-    | β, now and then                             | travels (``scatter``, | the driver's judge proves what it is worth |
-    |                                             | ``collect``)          | from the problem, and from nothing else    |
-    | θ and slopes, in each iteration             | travel                | only for equations that are no sum over    |
-    |                                             |                       | rows (newton_systems: all but Normal)      |
+    | what                                      | where                  | why                                       |
+    | ----------------------------------------- | ---------------------- | ----------------------------------------- |
+    | X, d numbers a row                        | in the blocks          | it is larger than all else, which goes to |
+    |                                           |                        | where X is                                |
+    | a state's own vectors (β, slacks, slopes, | in the state, beside   | each step reads and writes all of them:   |
+    | multipliers, θ), some 30 numbers a row    | its block              | to move them would cost as much as X      |
+    | the problem's vectors (p, box, ε, A)      | with the driver; each  | they come from y and the weights, which   |
+    |                                           | state gets its slices  | the driver has, and do not change         |
+    | f = X w, and the v of Xᵀv                 | with the driver        | one number a row; losses and their slopes |
+    |                                           |                        | are functions of f alone                  |
+    | β, at the start and at the end            | travels (``scatter``,  | the judge, who is with the driver, proves |
+    |                                           | ``collect``)           | what β is worth from the problem alone    |
+    | θ, ρ and slopes, in each iteration        | travel                 | where equations are no sum over rows: all |
+    |                                           |                        | of newton_systems.py but Normal           |
 
-    All else that travels is x = [w, η] at most, or a matrix of that size.
+    All else that travels has the length of x = [w, η] at most, or is a matrix of that size.
     """
 
     threads: int  # of the driver, which add answers up
