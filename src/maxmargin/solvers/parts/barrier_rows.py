@@ -17,7 +17,7 @@ from . import barrier_leaves as barrier
 
 __all__ = ["BarrierRows", "Parts"]
 
-SUM_ROUNDING = 1e-13  # of the sum of absolute values: a constraint that is nearer to the end of its range is at it
+END_OF_RANGE = 1e-13  # of the sum of absolute values: a constraint that is nearer to the end of its range is at it
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _forced(qp: QP) -> np.ndarray:
         for sign in (1.0, -1.0):
             corner = np.where(sign * a > 0, qp.upper, qp.lower)
             most = float(sign * a[used] @ corner[used])
-            if np.isfinite(most) and sign * b >= most - SUM_ROUNDING * float(np.abs(a[used]) @ np.abs(corner[used])):
+            if np.isfinite(most) and sign * b >= most - END_OF_RANGE * float(np.abs(a[used]) @ np.abs(corner[used])):
                 fixed[used] = corner[used]
     return fixed
 

@@ -24,7 +24,7 @@ SMOOTHER = 10.0  # times μ is the next one, where that many steps do not lead t
 START_ROUNDING = 1e-14  # of the μ that we would start with: a start that is better is so by rounding
 WIDE = 0.1  # of the boxes' mean width is our distance from their bounds where we start again
 FURTHER = 100.0  # times the distance that slopes and curvatures say is our distance from the bounds
-FLAT = 1e-10  # of the mean slope, over a unit of β: a smaller mean curvature of H counts as this
+LEAST_CURVATURE = 1e-10  # of the mean slope, a unit of β: a smaller mean curvature of H counts as this
 LEFT_SLOPE = 0.3  # of the slope at 0 may be left where a search along a line ends
 LONGEST_SEARCH = 64.0  # times a Newton step is as far as a search goes
 SEARCHES = 25  # looks at the slope along a line
@@ -46,7 +46,7 @@ def begin(
     """Put all rows inside their boxes, near a start; ``diagonal`` is that of H. Centring ends early if ``stop()``."""
     qp, H_beta = point.qp, point.times(start.beta)
     slope = float(np.mean(np.abs(qp.gradient(start.beta, start.eta, H_beta)) + qp.eps)) or 1.0
-    room = slope / max(float(np.mean(diagonal)), FLAT * slope)
+    room = slope / max(float(np.mean(diagonal)), LEAST_CURVATURE * slope)
     room *= 1.0 if centred or not point.can_center else FURTHER
     width = qp.upper - qp.lower
     if wide:

@@ -234,7 +234,8 @@ class RowSweeps:
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
             most_left = sum(len(piece.active) for piece in self.pieces) > STILL_AT_WORK * qp.n
             hopeless = self.sweeps == TRIAL_SWEEPS and most_left and slack > hope * abs(self.objective)
-            if stop or hopeless or self.sweeps >= most or self.visits > limit:
+            tired = self.sweeps >= most or self.visits > limit
+            if stop or hopeless or tired:
                 self._hold()
                 return stop or (Status.MAX_ITERATIONS if 0 < goal.max_iter <= self.sweeps else Status.EXHAUSTED)
 

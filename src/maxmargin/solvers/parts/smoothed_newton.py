@@ -132,9 +132,11 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         promise = np.inf if factor is None else float(gradient @ cho_solve(factor, gradient, check_finite=False))
         stopped = monitor.step(steps, float(primal), relative, inside)
         # While η is 0, the gap does not see what constraints lack: a step that promises nothing shows that they hold.
-        if stopped or near.stopped or (relative <= tol and (len(b) == 0 or promise <= tol * size)):
+        solved = relative <= tol and (len(b) == 0 or promise <= tol * size)
+        tired = tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS)
+        if solved or stopped or near.stopped:
             break
-        if tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS):
+        if tired:
             rho /= LESS_RHO  # where we were sure of
             break
         if promise > PROMISE * hidden:
@@ -152,7 +154,8 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         if promise <= PROMISE * hidden:
             # Rows may sit on their corner for good (w = 0 is best for a class that all others are like). And where
             # there are no corners, nothing depends on ρ: the step promises no more than rounding.
-            if widths == 0.0 or rho <= sharpest or inside < few * (weight > USED_FEATURE * weight.max()).sum():
+            smallest = widths == 0.0 or rho <= sharpest
+            if smallest or inside < few * (weight > USED_FEATURE * weight.max()).sum():
                 break
             rho, tried, factor = LESS_RHO * rho, 0, None
             continue
