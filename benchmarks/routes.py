@@ -81,15 +81,16 @@ def one(name: str, route: str, options: argparse.Namespace) -> dict:
 
     from maxmargin.formulations import CSVC
     from maxmargin.gram import Factored
-    from maxmargin.solvers import interior_point, solve
+    from maxmargin.solvers import solve
     from maxmargin.solvers.parts import newton_systems
+    from maxmargin.solvers.parts.system_choice import system_for
 
     data, C, _ = CASES[name]
     X, y = load(data)
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     y = np.where(y == y.max(), 1.0, -1.0)
     qp = CSVC(C=C).qp(Samples(Factored(X), y, np.ones(len(y))))
-    auto = interior_point.system_for(qp.H.factor().rows)
+    auto = system_for(qp.H.factor().rows)
     counts, lsmr = [], newton_systems.lsmr
 
     def counting(*arguments, **more):

@@ -1,6 +1,7 @@
 """Functions without a penalty in every machine: given in any form, with weights, classes, pipelines and searches."""
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from estimators import by_hand
 from estimators.plain_solver import Referee
 from estimators.samples import samples
 from maxmargin import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.solvers import SOLVERS, InteriorPoint
 
 MACHINES = {
     "svc": SVC(gamma=0.1),
@@ -151,6 +153,14 @@ def test_a_season_and_a_remainder_are_told_apart():
     assert model.status_ is Status.CONVERGED
 
 
+@dataclass
+class Hasty(InteriorPoint):
+    """The interior method, which takes the first end that it comes to."""
+
+    purify_up_to: int = 0
+    tries: int = 1
+
+
 def test_a_small_gap_with_violations_left_is_mended_on_the_factor(monkeypatch):
     """One dimension, a kernel of low rank: the interior method goes first, and may stop before violations are small."""
     rng = np.random.default_rng(0)
@@ -159,8 +169,7 @@ def test_a_small_gap_with_violations_left_is_mended_on_the_factor(monkeypatch):
     machine = SVR(C=1.0, gamma=2.0, epsilon=0.05, parametric=[np.sin, np.cos])
     exact = clone(machine).fit(X, y)
     monkeypatch.setattr("maxmargin.goal.GAP_OF_VIOLATION", 10.0)
-    monkeypatch.setattr("maxmargin.solvers.interior_point.PURE_UP_TO", 0)
-    monkeypatch.setattr("maxmargin.solvers.interior_point.TRIES", 1)
+    monkeypatch.setitem(SOLVERS, "interior-point", Hasty)
     mended = clone(machine).fit(X, y)
     assert (exact.solver_, mended.solver_) == ("interior-point", "mpd")
     for model in (exact, mended):

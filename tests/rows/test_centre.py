@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 
 from maxmargin.gram import Factored
 from maxmargin.rows import Dense, Rows, Sparse, Stored
-from maxmargin.rows.centre import FAR, centred, far_centre, variance
+from maxmargin.rows.centre import FAR_FROM_ORIGIN, centred, far_centre, variance
 
 N, D = 300, 6
 FAR_COLUMNS = np.array([1, 4])
@@ -167,9 +167,9 @@ def test_ordinary_data_are_left_alone(load):
 def test_how_far_is_far():
     away = np.random.default_rng(0).normal(size=(4000, 1))
     away = (away - away.mean()) / away.std()
-    assert not far_centre(away + 0.9 * FAR).any()
-    assert far_centre(away + 1.1 * FAR).any()
-    assert far_centre(1e-9 * (away - 1.1 * FAR)).any()
+    assert not far_centre(away + 0.9 * FAR_FROM_ORIGIN).any()
+    assert far_centre(away + 1.1 * FAR_FROM_ORIGIN).any()
+    assert far_centre(1e-9 * (away - 1.1 * FAR_FROM_ORIGIN)).any()
 
 
 @pytest.mark.parametrize("value", [1.0, -0.1, 1e300, 1e-300, 5e-324, 12345.678])

@@ -1,7 +1,5 @@
 """Rows of every kind against dense algebra: the same answers wherever the rows live."""
 
-import threading
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.rows import Block, Dense, Rows, Sparse, Stored, base, blocks
+from maxmargin.rows.crew import added_up
 
 N, D = 137, 9
 RNG = np.random.default_rng(0)
@@ -167,15 +166,19 @@ class Sums:
     """A state that a solver might attach."""
 
     def __init__(self, block, v, table, scale):
-        self.block, self.v, self.table, self.scale = block, v, table, scale
+        self.block, self.v, self.table, self.scale = block, v.copy(), table, scale
         assert len(v) == table.shape[1] == block.n
 
     def project(self, w):
         self.v[:] = self.block.dot(w)
         return self.scale * self.v.sum()
 
-    def name_of_thread(self):
-        return threading.current_thread().name
+    def shift(self, more, table, factor):
+        self.v[:] = factor * more
+        return len(more), table.shape
+
+    def both(self):
+        return float(self.v.sum()), np.outer(np.arange(3.0), self.v[:1])
 
     def fail(self):
         raise ArithmeticError("on purpose")
@@ -190,10 +193,37 @@ def test_a_crew_owns_its_slices(rows, X):
     np.testing.assert_allclose(
         parts, [10.0 * (X @ w)[a:b].sum() for a, b in zip(rows.edges, rows.edges[1:], strict=False)], atol=1e-3
     )
-    np.testing.assert_allclose(v, X @ w, atol=rows.exact)
-    np.testing.assert_array_equal(crew.collect("v"), v)
+    np.testing.assert_allclose(crew.collect("v"), X @ w, atol=rows.exact)
+    np.testing.assert_array_equal(v, np.zeros(N))
     np.testing.assert_array_equal(crew.collect("table"), table)
     assert crew.sum("project", w) == pytest.approx(10.0 * (X @ w).sum(), abs=1e-3)
+
+
+def test_slices_go_out_and_come_back(rows):
+    crew = rows.crew(Sums, (np.zeros(N), RNG.normal(size=(2, N))), 1.0)
+    v, first, last = RNG.normal(size=N), RNG.normal(size=(N, 4)), RNG.normal(size=(4, N))
+    sizes = np.diff(rows.edges)
+    assert crew.scatter("shift", (v, first), 2.0, axis=0) == [(n, (n, 4)) for n in sizes]
+    np.testing.assert_array_equal(crew.collect("v"), 2.0 * v)
+    assert crew.scatter("shift", (v, last), 3.0) == [(n, (4, n)) for n in sizes]
+    np.testing.assert_array_equal(crew.collect("v"), 3.0 * v)
+    total, matrix = crew.sum("both")
+    assert total == pytest.approx(3.0 * v.sum())
+    np.testing.assert_allclose(matrix, np.outer(np.arange(3.0), [3.0 * v[rows.edges[:-1]].sum()]))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_answers_are_added_up_in_their_order(threads):
+    """Numbers, vectors, matrices of either order: to the bit what a loop gives."""
+    parts = [10.0 ** RNG.integers(-8, 8) * RNG.normal(size=(300, 40)) for _ in range(9)]
+    expected = parts[0].copy()
+    for part in parts[1:]:
+        expected = expected + part
+    for mixed in (parts, [np.asfortranarray(p) for p in parts], [np.asfortranarray(parts[0]), *parts[1:]]):
+        np.testing.assert_array_equal(added_up([p.copy("K") for p in mixed], threads), expected)
+    both = added_up([(p[:, 0].copy(), float(p[0, 0])) for p in parts], threads)
+    np.testing.assert_array_equal(both[0], expected[:, 0])
+    assert both[1] == expected[0, 0]
 
 
 def test_a_crew_passes_errors_on(rows):

@@ -13,7 +13,7 @@ from maxmargin.gram import Factored, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import InteriorPoint
-from maxmargin.solvers.interior_point import system_for
+from maxmargin.solvers.parts.system_choice import system_for
 
 SYSTEMS = ["normal", "dense", "quasi", "lsmr-rows", "lsmr"]
 MACHINES = {

@@ -193,7 +193,7 @@ def test_sweeps_that_lead_nowhere_are_given_up():
     qp = linear_problem(1e3 * X, y, CSVC(C=1e6), 0.0)
     few = SOR(patience=3.0).solve(qp, Goal(gap=1e-12))
     assert few.status is Status.EXHAUSTED
-    assert SOR(hope=0.0, shrinking=False).solve(qp, Goal(gap=1e-12)).n_iter == row_sweeps.TRIAL
+    assert SOR(hope=0.0, shrinking=False).solve(qp, Goal(gap=1e-12)).n_iter == row_sweeps.TRIAL_SWEEPS
 
 
 def test_a_shuffle_is_a_permutation_and_no_place_is_preferred():
@@ -234,23 +234,18 @@ KINDS = list(kinds(np.zeros((60, 2)), __import__("pathlib").Path(__import__("tem
 
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_every_kind(kind, far, tmp_path, monkeypatch):
+def test_rows_of_every_kind(kind, far, tmp_path):
     """As they are, or when they are too many to be copied."""
-    if far:
-        monkeypatch.setattr(row_sweeps, "KEEP_BYTES", 0)
-        monkeypatch.setattr(row_sweeps, "FAR_BYTES", 800)
-        monkeypatch.setattr(row_sweeps, "CHUNK", 3)
     X, y = sample()
     qp = linear_problem(Rows.of(kinds(X, tmp_path)[kind]), y)
-    check_optimum(SOR().solve(qp, Goal(gap=1e-6)), qp)
+    solver = SOR(memory=row_sweeps.Memory(copied=0, piece=800, together=3)) if far else SOR()
+    check_optimum(solver.solve(qp, Goal(gap=1e-6)), qp)
 
 
-def test_far_rows_come_in_pieces_that_mix_them(monkeypatch):
-    monkeypatch.setattr(row_sweeps, "KEEP_BYTES", 0)
-    monkeypatch.setattr(row_sweeps, "FAR_BYTES", 1000)
-    monkeypatch.setattr(row_sweeps, "CHUNK", 4)
+def test_far_rows_come_in_pieces_that_mix_them():
     X, _ = sample(103, 5)
-    pieces = row_sweeps._pieces(Rows.of([X[:40].copy(), X[40:].copy()]))
+    memory = row_sweeps.Memory(copied=0, piece=1000, together=4)
+    pieces = row_sweeps._pieces(Rows.of([X[:40].copy(), X[40:].copy()]), memory)
     assert len(pieces) == -(-103 * 5 * 8 // 1000)
     assert sorted(np.concatenate([piece.index for piece in pieces])) == list(range(103))
     for piece in pieces:

@@ -1,14 +1,8 @@
-"""X as rows in blocks, and the crews that work on them.
+"""X as rows in blocks.
 
 A linear solver sees X only through blocks of rows that answer small questions: products with w and with v, their
-contribution to a normal matrix. A solver that has more to ask attaches a state of its own to each block,
-
-    crew = rows.crew(State, (p, lower, upper), eta0)      State(block, p[its rows], lower[its rows], ..., eta0)
-    parts = crew.ask("advance", step)                     [state.advance(step) for every block]
-
-and adds the answers up in the order of the blocks. How many blocks there are is a matter of X alone, so that the bits
-are the same whoever serves them, however many at a time. Here threads serve them; nothing in a question or an answer
-has the length of X.
+contribution to a normal matrix. A solver that has more to ask attaches a state of its own to each block: a crew
+(crew.py), through which every product with X goes as well.
 """
 
 from __future__ import annotations
@@ -16,75 +10,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
 from .blocks import Block, Sparse, Stored, block_of
+from .crew import Crew, ThreadCrew, added_up, served
 
-__all__ = ["Crew", "Rows"]
+__all__ = ["Rows"]
 
-PARTS = 16  # blocks at most: when rows stop mattering here and there, the others still share the work evenly
-LEAST_PARTS = 4  # where their answers are long, for a few threads all the same
-SUM_BYTES = 1 << 26  # what the answers of all blocks may take together, d × d each, unless X takes more memory
-ANSWER_WORK = 8  # numbers of X for each number of an answer, which has to be set to 0 and added up
-LEAST_WORK = 1 << 16  # numbers of X that are worth a block of their own, 30 µs or more: a question takes about 5
-
-
-class Crew:
-    """A state for every block, asked together."""
-
-    def __init__(self, states: Sequence[Any], threads: int) -> None:
-        self.states = list(states)
-        self.threads = threads
-
-    def ask(self, question: str, *args) -> list:
-        """What each state answers, in the order of the blocks."""
-        return self.each(lambda state, number: getattr(state, question)(*args))
-
-    def each(self, leaf: Callable[[Any, int], Any]) -> list:
-        """leaf(state, its number) of every state; whoever is free takes the next."""
-        answers: list = [None] * len(self.states)
-
-        def serve(number: int, _) -> None:
-            answers[number] = leaf(self.states[number], number)
-
-        th.spread(serve, len(self.states), self.threads, grain=1, align=1, longest=1)
-        return answers
-
-    def sum(self, question: str, *args):
-        """The answers added up in the order of the blocks."""
-        first, *rest = self.ask(question, *args)
-        for answer in rest:
-            first = first + answer
-        return first
-
-    def total(self, question: str, *args) -> np.ndarray:
-        """As ``sum`` of large matrices, into the answer of the first block."""
-        return self.added_up(self.ask(question, *args))
-
-    def added_up(self, matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """Matrices of the same shape added up in their order, into the first of them."""
-        columns_first = matrices[0].flags.f_contiguous
-        first, *rest = (matrix.T if columns_first else matrix for matrix in matrices)
-
-        def add(a: int, b: int) -> None:
-            for matrix in rest:
-                first[a:b] += matrix[a:b]
-
-        if rest:
-            th.spread(add, len(first), self.threads, th.grain(len(rest) * first[0].size), align=1)
-        return matrices[0]
-
-    def collect(self, name: str) -> np.ndarray:
-        """A per-row vector that the states own, put together."""
-        return np.concatenate([getattr(state, name) for state in self.states], axis=-1)
+MOST_BLOCKS = 16  # blocks keep threads busy: when rows stop mattering here and there, the others share the work evenly
+FEWEST_BLOCKS = 4  # blocks keep a few threads busy where answers are long
+SUM_BYTES = 1 << 26  # bytes may hold the answers of all blocks, d × d numbers each, unless X takes more
+ANSWER_WORK = 8  # numbers of X are worth one number of an answer, which has to be set to 0 and added up
+LEAST_WORK = 1 << 16  # numbers of X are worth a block of their own: they take 30 µs or more, a question about 5
 
 
 class Rows:
     """n rows of d features in blocks."""
+
+    served_by: ClassVar[type[Crew]] = ThreadCrew
 
     def __init__(self, blocks: Sequence[Block], n_jobs: int | None = None) -> None:
         if not blocks:
@@ -112,7 +59,7 @@ class Rows:
         total = sum(block.work for block in whole)
         held = 8 * sum(block.work for block in whole if not isinstance(block, Stored))
         fitting = min(max(SUM_BYTES, held) // (8 * max(1, d) ** 2), total // (ANSWER_WORK * max(1, d)))
-        most = int(np.clip(fitting, LEAST_PARTS, PARTS))
+        most = int(np.clip(fitting, FEWEST_BLOCKS, MOST_BLOCKS))
         blocks: list[Block] = []
         for block in whole:
             parts = min(block.n, -(-most * block.work // max(1, total)), max(1, block.work // LEAST_WORK))
@@ -133,45 +80,48 @@ class Rows:
         """How many numbers a product with X touches."""
         return sum(block.work for block in self.blocks)
 
-    def crew(self, state: Callable, per_row: Sequence[np.ndarray] = (), *common) -> Crew:
-        """state(block, its slice of each per-row array, *common) for every block; rows are the last axis."""
-        spans = zip(self.blocks, self.edges[:-1], self.edges[1:], strict=True)
-        return Crew([state(block, *(v[..., a:b] for v in per_row), *common) for block, a, b in spans], self.threads)
+    def crew(
+        self,
+        state: Callable,
+        per_row: Sequence[np.ndarray] = (),
+        *common,
+        look: Callable[[], object] | None = None,
+    ) -> Crew:
+        """state(block, its slice of each per-row array, *common) for every block; rows are the last axis.
+
+        ``look`` is called now and then while states are at work, and may raise.
+        """
+        return self.served_by(self.blocks, self.threads, state, per_row, common, look)
 
     @cached_property
     def _plain(self) -> Crew:
-        return Crew(self.blocks, self.threads)
+        """The blocks themselves."""
+        return self.served_by(self.blocks, self.threads)
+
+    def _sum(self, question: str, per_row: Sequence[np.ndarray], *args) -> np.ndarray:
+        return added_up(self._plain.scatter(question, per_row, *args, axis=0), self.threads)
 
     def dot(self, w: np.ndarray) -> np.ndarray:
         """X w for one w, or for several as columns, in float64."""
-        out = np.empty((self.n, *np.shape(w)[1:]))
-        self._plain.each(lambda block, k: block.dot(w, out[self.edges[k] : self.edges[k + 1]]))
-        return out
+        return self._plain.collect("dot", w, axis=0)
 
     def t_dot(self, v: np.ndarray) -> np.ndarray:
         """Xᵀ v for one v, or for several as columns, in float64."""
-        parts = self._plain.each(lambda block, k: block.t_dot(v[self.edges[k] : self.edges[k + 1]]))
-        return np.sum(parts, axis=0)
+        return self._sum("t_dot", (v,))
 
     def normal(self, theta: np.ndarray, extra: np.ndarray | None = None, single: bool = False) -> np.ndarray:
         """Ẑᵀ diag(θ) Ẑ with Ẑ = [X, extra], whole and symmetric; rows whose θ is 0 cost nothing."""
         columns = np.zeros((self.n, 0)) if extra is None else extra
-        ranges = list(zip(self.edges[:-1], self.edges[1:], strict=True))
-        parts = self._plain.each(
-            lambda block, k: block.normal(theta[slice(*ranges[k])], columns[slice(*ranges[k])], single)
-        )
-        upper = np.triu(np.sum(parts, axis=0))
+        upper = np.triu(self._sum("normal", (theta, columns), single))
         return upper + np.triu(upper, 1).T
 
     def squared_norms(self) -> np.ndarray:
         """‖x_i‖² in float64."""
-        out = np.empty(self.n)
-        self._plain.each(lambda block, k: block.squared_norms(out[self.edges[k] : self.edges[k + 1]]))
-        return out
+        return self._plain.collect("squared_norms")
 
     def t_squares(self, v: np.ndarray) -> np.ndarray:
         """Σ_i v_i x_ij² for each feature."""
-        return np.sum(self._plain.each(lambda block, k: block.t_squares(v[self.edges[k] : self.edges[k + 1]])), axis=0)
+        return self._sum("t_squares", (v,))
 
     def matrix(self, index: np.ndarray | None = None):
         """These rows (all of them) in one piece: an array, or CSR if any of them are sparse."""
@@ -206,7 +156,8 @@ class Rows:
 
     def widened(self, constant: float) -> Rows:
         """Each row with one more feature, the same for all."""
-        return Rows(self._plain.each(lambda block, k: block.widened(constant)), self.threads)
+        wider = served(lambda k: self.blocks[k].widened(constant), len(self.blocks), self.threads)
+        return Rows(wider, self.threads)
 
     def repeated(self, times: int) -> Rows:
         """All rows, and all of them again; nothing is copied."""

@@ -37,16 +37,16 @@ from .leaves import (
     spread_rows,
 )
 
-__all__ = ["Block", "Dense", "Sparse", "Stored", "block_of"]
+__all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of"]
 
-TILE_BYTES = 1 << 18  # of dense rows: with what is computed from them they stay in the second cache
-TILE_ENTRIES = 1 << 18  # of sparse rows
-SYRK_ROWS = 256  # collected for one SYRK: fewer and reading the d × d result costs more than the products
-STORED_TILE_BYTES = 1 << 23  # loaded at a time: large enough for a disk, small enough for any memory
-HUGE_PAGE = 1 << 21  # bytes that a system may map at once when one of them is touched, and that go back together
+TILE_BYTES = 1 << 18  # bytes of dense rows stay in the second cache with what is computed from them
+TILE_ENTRIES = 1 << 18  # entries of sparse rows make a tile
+SYRK_ROWS = 256  # rows are collected for one SYRK: with fewer, reading the d × d result costs more than the products
+STORED_TILE_BYTES = 1 << 23  # bytes are loaded at a time: enough for a disk to be quick, few enough for any memory
+HUGE_PAGE = 1 << 21  # bytes: a system may map so many at once when one of them is touched, and takes them back together
 SHARED_MODES = ("r", "r+", "w+")  # of memory maps whose pages are the file's
-SPARSE_DENSITY = 0.25  # dense rows with fewer nonzeros are served as sparse ones (measured: covtype 0.22, MNIST 0.19)
-SCATTER_COST = 16.0  # of one product in the sparse scatter, in products of a SYRK (measured)
+SPARSE_DENSITY = 0.25  # of the entries: dense rows with fewer nonzeros are served as sparse (covtype .22, MNIST .19)
+SCATTER_COST = 16.0  # products of a SYRK take as long as one product in the sparse scatter (measured)
 
 
 class Block(ABC):
@@ -388,6 +388,36 @@ class Stored(Block):
 
     def widened(self, constant: float) -> Block:
         return self._changed(lambda block, a, b: block.widened(constant), self.d + 1)
+
+
+class Watched(Block):
+    """The rows of a block, with a look before each tile that is read: what ``look`` raises ends the reading."""
+
+    def __init__(self, block: Block, look: Callable[[], object]) -> None:
+        self.block, self.look = block, look
+        self.n, self.d = block.n, block.d
+
+    @property
+    def work(self) -> int:
+        return self.block.work
+
+    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        for tile in self.block.tiles():
+            self.look()
+            yield tile
+
+    def gather(self, index: np.ndarray) -> Any:
+        self.look()
+        return self.block.gather(index)
+
+    def split(self, parts: int) -> list[Block]:
+        return [Watched(part, self.look) for part in self.block.split(parts)]
+
+    def scaled(self, factor: np.ndarray) -> Block:
+        return Watched(self.block.scaled(factor), self.look)
+
+    def widened(self, constant: float) -> Block:
+        return Watched(self.block.widened(constant), self.look)
 
 
 def block_of(X, threads: int = 1) -> Block:

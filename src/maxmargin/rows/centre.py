@@ -21,12 +21,12 @@ from .. import threads as th
 from .base import Rows
 from .blocks import Block, Dense, Sparse, Stored
 
-__all__ = ["FAR", "centred", "far_centre", "variance"]
+__all__ = ["FAR_FROM_ORIGIN", "centred", "far_centre", "variance"]
 
-FAR = 100.0  # times its spread: a mean from which on inner products lose more than 4 of their 16 digits
-SAMPLE = 64  # rows that tell which features may be far; most data have none
-SHORT = 1 << 13  # numbers: limits for BLAS cost more than such products, and it does not share them (from 10 000 on)
-DOUBT = 4.0  # times less far in the sample is still looked at in all rows
+FAR_FROM_ORIGIN = 100.0  # times its spread: from such a mean on inner products lose more than 4 of their 16 digits
+SAMPLE_ROWS = 64  # rows that tell which features may be far; most data have none
+SHORT_PRODUCT = 1 << 13  # numbers: a limit for BLAS costs more than such a product, which BLAS does not share anyway
+DOUBT = 4.0  # times less far in the sample: such a feature is still looked at in all rows
 
 
 def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
@@ -41,17 +41,17 @@ def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
     if not len(present):
         return centre
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
-    some = present[np.unique(np.linspace(0, len(present) - 1, SAMPLE).astype(np.int64))]
+    some = present[np.unique(np.linspace(0, len(present) - 1, SAMPLE_ROWS).astype(np.int64))]
     sample = _gathered(rows, some)
     first = sample[0]
     mean, spread = _moments([(sample, np.ones(len(sample)))], first)
-    features = np.flatnonzero(np.abs(mean) > FAR / DOUBT * spread)
+    features = np.flatnonzero(np.abs(mean) > FAR_FROM_ORIGIN / DOUBT * spread)
     if not len(features):
         return centre
     first = first[features]
     with _one_thread(rows):
         mean, spread = _moments(((_columns(tile, features), weight[a:b]) for a, b, tile in _tiles(rows)), first)
-    far = np.abs(mean) > FAR * spread
+    far = np.abs(mean) > FAR_FROM_ORIGIN * spread
     # Where rounding is all the spread there is (a constant feature, in effect) the mean is a number that occurs.
     grid = np.exp2(np.floor(np.log2(np.maximum(spread, np.spacing(np.abs(mean))))))
     centre[features[far]] = (grid * np.rint(mean / grid))[far]
@@ -86,7 +86,7 @@ def variance(X, weight: np.ndarray | None = None) -> float:
 
 def _one_thread(rows: Rows):
     """BLAS with one thread: products of a tile are too short for more. A few rows do not wake others anyway."""
-    return th.blas_limit(1) if rows.work > SHORT else nullcontext()
+    return th.blas_limit(1) if rows.work > SHORT_PRODUCT else nullcontext()
 
 
 def _powers(tile: Dense | Sparse, weight: np.ndarray, mean: float) -> tuple[float, float]:

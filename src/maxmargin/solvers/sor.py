@@ -34,7 +34,7 @@ from ..solution import Solution
 from .base import GOAL, Answer, answer, better, close, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
-from .parts.row_sweeps import RowSweeps
+from .parts.row_sweeps import MEMORY, Memory, RowSweeps
 
 __all__ = ["SOR", "Adatron"]
 
@@ -89,6 +89,7 @@ class SOR:
     # left most rows at work,
     patience: float = np.inf  # as they are after so many looks at each row, on average
     cache_size: float | str = "auto"  # megabytes for kernel rows
+    memory: Memory = MEMORY  # for rows of features that cannot be swept where they are
     seed: int = 0  # order of the rows in a sweep, or in which a large problem grows from a sample
 
     form: ClassVar[type] = QP
@@ -118,7 +119,9 @@ class SOR:
         if form is None:
             steps = MPD(omega=self.omega or OMEGA, shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
             return steps.solve(qp, goal, start, monitor)
-        run = RowSweeps(qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor)
+        run = RowSweeps(
+            qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor, self.memory
+        )
         accuracy = goal.first_gap
         best: Answer | None = None
         for _ in range(REFINEMENTS):

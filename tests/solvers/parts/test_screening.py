@@ -11,7 +11,6 @@ from maxmargin.gram import Factored
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import InteriorPoint, solve
-from maxmargin.solvers.parts import screening
 
 MACHINES = {
     "hinge": CSVC(C=0.5),
@@ -67,9 +66,8 @@ def test_rows_that_were_decided_wrongly_come_back(monkeypatch):
     # Too few rows near their corner are let in, so that many of the others are sent to the wrong bound.
     qp = problem(MACHINES["hinge"])
     whole = InteriorPoint(screening=False).solve(qp, Goal(gap=1e-9))
-    monkeypatch.setattr(screening, "REACH", 0.0)
     sizes = watch(monkeypatch)
-    solution = InteriorPoint().solve(qp, Goal(gap=1e-9))
+    solution = InteriorPoint(reach=0.0).solve(qp, Goal(gap=1e-9))
     assert len(sizes) > 2 and max(sizes[1:]) < qp.n
     assert (np.diff(sizes[1:]) > 0).all()
     assert solution.certificate.relative_gap <= 1e-9

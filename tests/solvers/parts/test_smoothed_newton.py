@@ -9,7 +9,7 @@ from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, as_gram
 from maxmargin.monitor import Monitor
-from maxmargin.rows import Rows
+from maxmargin.rows import Dense, Rows
 from maxmargin.solvers import InteriorPoint
 from maxmargin.solvers.parts.smoothed_newton import CornerRows, approach
 
@@ -61,7 +61,7 @@ def test_the_response_is_the_derivative_and_its_curvature_too():
     lower, upper, eps = -rng.uniform(0, 2, n) * (rng.random(n) < 0.7), rng.uniform(0.1, 2, n), rng.uniform(0, 0.5, n)
     eps[::3] = 0.0
     X = rng.normal(size=(n, 1))
-    (state,) = Rows.of(X, 1).crew(CornerRows, (np.zeros(n), np.zeros(n), lower, upper, eps, np.zeros((0, n)))).states
+    state = CornerRows(Dense(X), np.zeros(n), np.zeros(n), lower, upper, eps, np.zeros((0, n)))
     s, h = rng.normal(size=n), 1e-6
     for rho in (1.0, 0.1, 0.01):
         found = []
@@ -84,6 +84,6 @@ def test_a_hessian_of_some_rows_stands_for_all():
     crew = Rows.of(X, 1).crew(CornerRows, vectors)
     crew.ask("look", np.zeros(5))
     crew.ask("respond", 1.0)
-    whole = np.triu(crew.total("normal", 1, 0))
-    some = np.triu(crew.total("normal", 10, 3))
+    whole = np.triu(crew.sum("normal", 1, 0))
+    some = np.triu(crew.sum("normal", 10, 3))
     assert np.abs(some - whole).max() < 0.1 * np.abs(whole).max()

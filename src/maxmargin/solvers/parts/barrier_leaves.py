@@ -11,11 +11,11 @@ Eliminating Δz, then Δv, leaves one number a row (PDCO (10), (11); θ is the i
 
 | PDCO          | here                                                                                        |
 | ------------- | ------------------------------------------------------------------------------------------- |
-| x₁, x₂        | ``slack[0]``, ``slack[1]``: distance to the bounds; ``FAR`` where there is none               |
+| x₁, x₂        | ``slack[0]``, ``slack[1]``: distance to the bounds; ``ENDLESS`` where there is none               |
 | X₁⁻¹, X₂⁻¹    | ``inv[0]``, ``inv[1]``; 0 where there is no bound, and for a part that cannot move            |
 | z₁, z₂        | ``dual[0]``, ``dual[1]``                                                                     |
 | H₂⁻¹          | ``part[q]``, and of a row with its parts and its ridge together ``theta``                    |
-| D₁²           | ``NEAR``: proximal, so that it does not bias the answer                                     |
+| D₁²           | ``PROXIMAL``: proximal, so that it does not bias the answer                                     |
 
 ``c`` holds the second-order terms of Mehrotra's and Gondzio's correctors, ``m`` is σμ. Absent sides need no branches:
 their inverse and their multiplier are 0. Divisions are what the loops would spend their time on, so that each part
@@ -29,16 +29,16 @@ import numpy as np
 from ..._jit import helper, inline, jit
 
 __all__ = [
-    "BOTH", "FAR", "FIXED", "FREE", "LOWER", "UPPER",
+    "BOTH", "ENDLESS", "FIXED", "FREE", "LOWER", "UPPER",
     "advance", "aim", "center", "center_slope", "correct", "enclose", "gap_terms", "predict", "weigh",
 ]  # fmt: skip
 
 U = np.uint64  # a row's number without a sign: see rows/leaves.py
 FREE, LOWER, UPPER, BOTH, FIXED = range(5)  # which sides a part has
-FAR = 1e300  # the slack of a side that is not there
-NEAR = 1e-13  # D₁²: what keeps a part without sides from moving forever
-ROOT_STEPS = 60  # of the safeguarded Newton method for one row's centre
-LEAST, MOST = 0.1, 10.0  # products that Gondzio's corrector leaves alone, in units of m
+ENDLESS = 1e300  # is the slack of a side that is not there, and stands for infinity among slopes
+PROXIMAL = 1e-13  # is D₁², in units of a slope over a coefficient: it keeps a part without sides from moving forever
+ROOT_STEPS = 60  # steps of the safeguarded Newton method find one row's centre
+LEAST_PRODUCT, MOST_PRODUCT = 0.1, 10.0  # times m: Gondzio's corrector leaves products between them alone
 
 
 @inline
@@ -87,7 +87,7 @@ def weigh(kind, slack, dual, inv, part, cost, ridge, g, theta, moved, start, sto
             k = kind[q, i]
             if k == FIXED:
                 continue  # all its inverses are 0
-            D = NEAR
+            D = PROXIMAL
             if k == LOWER or k == BOTH:
                 inv[0, q, i] = 1.0 / slack[0, q, i]
                 D += dual[0, q, i] * inv[0, q, i]
@@ -162,8 +162,8 @@ def correct(part, slack, dual, inv, c, cost, ridge, g, u, given, m, start, stop)
 
 @inline
 def _pull(product, m):
-    """What Gondzio's corrector adds to a product so that it comes back to [LEAST m, MOST m]."""
-    return max(min(max(product, LEAST * m), MOST * m) - product, -MOST * m)
+    """What Gondzio's corrector adds to a product so that it comes back to [LEAST_PRODUCT m, MOST_PRODUCT m]."""
+    return max(min(max(product, LEAST_PRODUCT * m), MOST_PRODUCT * m) - product, -MOST_PRODUCT * m)
 
 
 @jit
@@ -235,7 +235,7 @@ def gap_terms(lower, upper, eps, ridge, g, beta, start, stop):
         elif r < -e:
             z = (-r - e) / d if d > 0.0 else upper[i]
         z = min(max(z, lower[i]), upper[i])
-        if abs(z) > FAR:
+        if abs(z) > ENDLESS:
             return np.inf
         gap += max(0.0, r * (b - z) + 0.5 * d * (b * b - z * z) + e * (abs(b) - abs(z)))
     return gap
@@ -244,7 +244,7 @@ def gap_terms(lower, upper, eps, ridge, g, beta, start, stop):
 @inline
 def _place(k, lo, up, gamma, mu):
     """v, its distances to the bounds, and dv/dγ (≤ 0) of a part whose slope is γ, on the central path at μ."""
-    v, sl, su, slope = lo, FAR, FAR, 0.0
+    v, sl, su, slope = lo, ENDLESS, ENDLESS, 0.0
     if k == BOTH:
         h = 0.5 * (up - lo)
         a = abs(gamma) * h
@@ -270,7 +270,7 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
     """The slope g of a row with a ridge on the central path: g = base + ridge β(g), β decreasing in g."""
     if k0 == FREE and k1 == FIXED:
         return -c0
-    low, high = -FAR, FAR  # where every part's place exists
+    low, high = -ENDLESS, ENDLESS  # where every part's place exists
     if k0 == LOWER:
         low = max(low, -c0)
     elif k0 == UPPER:
@@ -280,7 +280,7 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
     elif k1 == UPPER:
         low = max(low, c1)
     g, scale = base, abs(base) + np.sqrt(ridge * mu)
-    if low > -FAR and high < FAR:
+    if low > -ENDLESS and high < ENDLESS:
         g = 0.5 * (low + high)
     elif g <= low:
         g = low + np.sqrt(ridge * mu)
@@ -296,7 +296,7 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
             low = g
         new = g - value / slope
         if not (new > low and new < high):
-            new = 0.5 * (low + high) if low > -FAR and high < FAR else g - value
+            new = 0.5 * (low + high) if low > -ENDLESS and high < ENDLESS else g - value
         if abs(new - g) <= 1e-15 * (scale + abs(new)):
             break
         g = new

@@ -6,7 +6,6 @@ it. Answers have the length of x = [w, η] at most, so that blocks may live anyw
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,8 @@ from ...rows.blocks import Normal
 from . import barrier_leaves as barrier
 
 __all__ = ["BarrierRows", "Parts"]
+
+END_OF_RANGE = 1e-13  # of the sum of absolute values: a constraint that is nearer to the end of its range is at it
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Parts:
     cost: np.ndarray  # ε with the sign of the slope that it adds to
 
     @classmethod
-    def of(cls, qp: QP, fixed: np.ndarray) -> Parts:
-        """``fixed`` holds the value of a variable that cannot move, NaN for the others."""
+    def of(cls, qp: QP) -> Parts:
+        """The parts of all variables of a problem."""
+        fixed = _forced(qp)
         kinked = (qp.eps > 0.0) & (qp.lower < 0.0) & (qp.upper > 0.0) & np.isnan(fixed)
         two = 1 + bool(kinked.any())
         lower, upper = (np.where(np.isnan(fixed), side, fixed) for side in (qp.lower, qp.upper))
@@ -53,19 +55,29 @@ class Parts:
         return bool(((self.kind >= barrier.BOTH) | (ridge > 0.0)).all())
 
 
+def _forced(qp: QP) -> np.ndarray:
+    """The values of variables that the box, or a constraint at the end of its range, leaves no choice, else NaN."""
+    fixed = np.where(qp.lower == qp.upper, qp.lower, np.nan)
+    for a, b in zip(qp.A, qp.b, strict=True):
+        used = a != 0.0
+        for sign in (1.0, -1.0):
+            corner = np.where(sign * a > 0, qp.upper, qp.lower)
+            most = float(sign * a[used] @ corner[used])
+            if np.isfinite(most) and sign * b >= most - END_OF_RANGE * float(np.abs(a[used]) @ np.abs(corner[used])):
+                fixed[used] = corner[used]
+    return fixed
+
+
 class BarrierRows:
     """Rows of X with their coefficients, slacks and multipliers."""
 
-    def __init__(
-        self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool, watch: Callable[[], object]
-    ) -> None:
+    def __init__(self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool) -> None:
         self.block, self.given = block, given
-        self.watch = watch  # called before each tile, and may raise: a pass may take long
         self.p, self.lower, self.upper, self.eps, self.ridge = p, lower, upper, eps, ridge
         self.E = np.ascontiguousarray(A.T)
         self.kind, self.lo, self.up, self.cost = (np.ascontiguousarray(v) for v in (kind, lo, up, cost))
         shape = (2, *kind.shape)
-        self.slack, self.dual, self.inv = np.full(shape, barrier.FAR), np.zeros(shape), np.zeros(shape)
+        self.slack, self.dual, self.inv = np.full(shape, barrier.ENDLESS), np.zeros(shape), np.zeros(shape)
         self.c, self.better = np.zeros(shape), np.zeros(shape)  # second-order terms, and those on trial
         self.part = np.zeros(kind.shape)
         self.g, self.base, self.u, self.other_u = (np.zeros(block.n) for _ in range(4))
@@ -79,11 +91,6 @@ class BarrierRows:
     @property
     def _own(self) -> tuple:
         return self.part, self.slack, self.dual, self.inv, self.c, self.cost, self.ridge, self.g
-
-    def _tiles(self):
-        for part in self.block.tiles():
-            self.watch()
-            yield part
 
     def _dot(self, tile, a: int, b: int, x: np.ndarray, out: np.ndarray) -> None:
         """out[a:b] = rows of Ẑ x."""
@@ -108,9 +115,14 @@ class BarrierRows:
 
     def look(self, x: np.ndarray) -> None:
         """The slopes at x, all but the ridge's. Reads X."""
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.base)
         self.base += self.p
+
+    def receive(self, slopes: np.ndarray) -> None:
+        """The slopes, all but the ridge's, from whoever has H itself."""
+        self.base[:] = slopes
+        self.g[:] = self.base + self.ridge * self.beta
 
     def place(self, mu: float) -> None:
         """Every row on the central path at μ."""
@@ -130,7 +142,7 @@ class BarrierRows:
 
     def project(self, x: np.ndarray) -> None:
         """How slopes change along x. Reads X."""
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.u)
 
     def slope(self, mu: float, length: float) -> float:
@@ -159,7 +171,7 @@ class BarrierRows:
     def normal(self) -> tuple[np.ndarray, np.ndarray]:
         """The upper triangle of Ẑᵀ Θ Ẑ, and Ẑᵀ [θρ, β]. Reads X."""
         total, product = self.total.clear(), self._zero(2)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             total.add(tile, self.theta[a:b], self.E[a:b])
             self._t_dot(tile, a, b, self.pair, product)
         return total.upper(), product
@@ -167,14 +179,14 @@ class BarrierRows:
     def pull(self) -> np.ndarray:
         """Ẑᵀ [θρ, β]. Reads X."""
         product = self._zero(2)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._t_dot(tile, a, b, self.pair, product)
         return product
 
     def predict(self, x: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The largest rate of the affine step, Σ c, and Ẑᵀ of what the corrector needs. Reads X."""
         out, product, rate = np.empty((self.block.n, 2)), self._zero(2), 1.0
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, self.u)
             rate = max(rate, barrier.predict(*self._own, self.u, self.given, out, a, b))
             self._t_dot(tile, a, b, out, product)
@@ -187,7 +199,7 @@ class BarrierRows:
     def _rate(self, x, m, c, u) -> float:
         rate = 0.0
         own = (self.part, self.slack, self.dual, self.inv, c, self.cost, self.ridge, self.g)
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             self._dot(tile, a, b, x, u)
             rate = max(rate, barrier.correct(*own, u, self.given, m, a, b))
         return rate
@@ -195,7 +207,7 @@ class BarrierRows:
     def aim(self, m: float, length: float) -> np.ndarray:
         """Ẑᵀ Θ ρ of a corrector for a longer step. Reads X."""
         product = self._zero()
-        for a, b, tile in self._tiles():
+        for a, b, tile in self.block.tiles():
             barrier.aim(*self._own, self.u, self.given, m, length, self.better, self.moved, a, b)
             self._t_dot(tile, a, b, self.moved, product)
         return product
@@ -212,12 +224,3 @@ class BarrierRows:
     def advance(self, m: float, length: float) -> None:
         """Take the step."""
         barrier.advance(*self._own, self.beta, self.u, self.given, m, length, 0, self.block.n)
-
-    def settle(self, theta: np.ndarray, moved: np.ndarray) -> None:
-        """θ and θρ from outside."""
-        self.theta[:], self.moved[:] = theta, moved
-
-    def respond(self, x: np.ndarray) -> np.ndarray:
-        """Δβ = θ (ρ − u) of each row. Reads X."""
-        self.project(x)
-        return self.u if self.given else self.moved - self.theta * self.u

@@ -21,8 +21,8 @@ from ... import threads as th
 __all__ = ["cholesky"]
 
 TILED_FROM = 400  # rows: a smaller matrix is factored in the time that handing over a few tiles takes
-PANEL = 128  # rows of U at a time: few enough that the part without threads is small, enough for a product to be quick
-TILE = 128  # columns, at least: fewer, and a product spends its time on laying out its operands
+PANEL = 128  # rows of U are made at a time: so few that the part without threads is small, enough for quick products
+TILE = 128  # columns make a tile at least: with fewer a product spends its time on laying out its operands
 
 
 def cholesky(

@@ -19,8 +19,8 @@ from ...rows import Block, Crew, Rows, Sparse
 
 __all__ = ["LinearRisk"]
 
-TAKE_BELOW = 0.7  # share of rows with θ > 0 below which products get a copy of them
-UNPENALISED = 1e-12  # of what η costs all rows: keeps a system solvable where no row with θ > 0 sees η
+TAKE_BELOW = 0.7  # of the rows: where fewer have θ > 0, products get a copy of them
+UNPENALISED = 1e-12  # of what η costs all rows is added: a system stays solvable where no row with θ > 0 sees η
 
 
 class LinearRisk:

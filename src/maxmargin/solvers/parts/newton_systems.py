@@ -37,12 +37,13 @@ from .cholesky import cholesky
 
 __all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "RowSquares", "System", "solve_spd"]
 
-FREE_SHIFT = 1e-12  # δ² in units of the diagonal that it is added to
-SHIFT = 1e-14  # first shift of a matrix that is not positive definite in floating point; grows until it is
-LEAST_TO_KEEP = 1e-12  # θ h_ii below which a row hardly feels the others
-LSMR_TOL = 1e-10
-DEPENDENT = 1e-14  # singular value, relative, below which a constraint says nothing that others have not said
-PIECE = 1 << 23  # entries of a matrix between two looks at the clock: some 10 ms
+FREE_SHIFT = 1e-12  # of the diagonal that it is added to is δ²
+FIRST_SHIFT = 1e-14  # of the diagonal is added to a matrix that rounding made indefinite, and more until it is not
+LEAST_FELT = 1e-12  # of a row's own stiffness, as θ h_ii: a row that feels less of the others answers for itself
+LSMR_TOL = 1e-10  # of the right-hand side may be left where LSMR ends
+DEPENDENT_CONSTRAINT = 1e-14  # of the largest singular value: a constraint with less says what others have said
+LSMR_SHIFT = 1e-8  # of the squared norm of its column is δ² for LSMR, whose accuracy a smaller one would take
+PIECE = 1 << 23  # entries of a matrix are scaled between two looks at the clock: some 10 ms
 
 
 class System(ABC):
@@ -66,7 +67,7 @@ def factor_spd(M: np.ndarray, threads: int, look: Callable[[], object] = lambda:
     shift = 0.0
     diagonal = M.diagonal().copy()
     while (factor := cholesky(M, threads, look)) is None:
-        shift = max(SHIFT, 100 * shift)
+        shift = max(FIRST_SHIFT, 100 * shift)
         if not (shift < 1.0 and np.isfinite(diagonal).all()):
             raise LinAlgError("a matrix of normal equations is not positive definite")
         M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
@@ -86,13 +87,12 @@ class Normal(System):
         self.threads, self.look = threads, look
 
     def prepare(self, crew):
-        matrices, products = zip(*crew.ask("normal"), strict=True)
-        M = crew.added_up(matrices)
+        M, products = crew.sum("normal")
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
         M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
         self.factor = factor_spd(M, self.threads, self.look)
-        return np.sum(products, axis=0)
+        return products
 
     def solve(self, r):
         return cho_solve(self.factor, r, check_finite=False)
@@ -142,16 +142,16 @@ class Dense(System):
         self.diagonal = np.maximum(H.diagonal(), 0.0)
 
     def prepare(self, crew):
-        (state,) = crew.states
-        self.theta = state.theta.copy()
-        felt = self.theta * (self.diagonal + self.shift) > LEAST_TO_KEEP
+        self.theta = crew.collect("theta")
+        felt = self.theta * (self.diagonal + self.shift) > LEAST_FELT
         self.kept = np.flatnonzero(felt) if not felt.all() else None
         while not self._factored():
             self.look()
             lowest = eigh(self.H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
             self.convex = False
-            self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), SHIFT * float(self.diagonal.max()))
-        return np.concatenate([state.pair, self.A @ state.pair])
+            self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), FIRST_SHIFT * float(self.diagonal.max()))
+        pair = crew.collect("pair", axis=0)
+        return np.concatenate([pair, self.A @ pair])
 
     def _factored(self) -> bool:
         theta = self.theta if self.kept is None else self.theta[self.kept]
@@ -242,15 +242,15 @@ class RowSquares(System):
         self.tol = LSMR_TOL
 
     def prepare(self, crew):
-        (state,) = crew.states
-        self.theta = state.theta.copy()
+        self.theta = crew.collect("theta")
         inverse = self.theta / (1.0 + self.ridge * self.theta)  # L⁻²
         self.scale = 1.0 / np.sqrt(1.0 + inverse * self.squares)
         self.root = np.sqrt(inverse)
         U, sizes, V = np.linalg.svd(self.A * (self.root * self.scale), full_matrices=False)
-        kept = sizes > DEPENDENT * sizes.max(initial=0.0)
+        kept = sizes > DEPENDENT_CONSTRAINT * sizes.max(initial=0.0)
         self.span, self.pinv = V[kept], U[:, kept] / sizes[kept]
-        return np.concatenate([state.pair, self.A @ state.pair])
+        pair = crew.collect("pair", axis=0)
+        return np.concatenate([pair, self.A @ pair])
 
     def solve(self, r):
         rho, missing = _wanted(self.theta, self.A, r)
@@ -304,7 +304,7 @@ class Quasi(System):
             self.solver = qdldl.Solver(self.upper, upper=True)
         else:
             self.solver.update(self.upper, upper=True)
-        return np.sum(crew.ask("pull"), axis=0)
+        return crew.sum("pull")
 
     def solve(self, r):
         return self.solver.solve(np.concatenate([np.zeros(self.n), r]))[self.n :]
@@ -326,9 +326,9 @@ class LeastSquares(System):
             [self.rows.t_squares(self.root * self.root), (self.A * self.A) @ (self.root * self.root)]
         )
         tiny = np.finfo(float).tiny
-        self.D = np.sqrt(np.where(np.arange(len(squares)) < d, 1.0, np.maximum(1e-8 * squares, tiny)))
+        self.D = np.sqrt(np.where(np.arange(len(squares)) < d, 1.0, np.maximum(LSMR_SHIFT * squares, tiny)))
         self.scale = 1.0 / np.sqrt(squares + self.D * self.D)
-        return np.sum(crew.ask("pull"), axis=0)
+        return crew.sum("pull")
 
     def solve(self, r):
         n, d, size = self.rows.n, self.rows.d, len(self.D)

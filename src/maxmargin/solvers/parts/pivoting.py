@@ -8,9 +8,13 @@
                 and with those at a bound whose slope K x + q + Eᵀr points inside
     until F stays as it is
 
-The x that remains is the solution, to rounding. An active set method (finish.py) changes one variable at a time and
-gains with each step; this one may go round in circles, but from a good guess, such as many sweeps leave, it takes a
-few steps whatever the number of variables that change.
+The x that remains is the solution, to rounding, or there is none: it may go round in circles. From a good guess, such
+as many sweeps leave, it takes a few rounds whatever the number of variables that change.
+
+The other finishers: newton_finish.py changes one variable at a time and gains with each step, on kernels; purify.py
+changes many, by steps that it clips at the box, and keeps what it has gained. A clipped step misses what the other
+variables would do about it. Measured at the end of sweeps (23 linear problems of 570 to 3000 rows, C from 0.01 to 100),
+this one succeeds in 22 of 25 tries and takes 0.09 s in all; purify's rounds succeed in 19 of 64 and take 0.45 s.
 """
 
 from __future__ import annotations
@@ -20,13 +24,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 __all__ = ["pivot"]
 
-ROUNDS = 20
-IN_VAIN = 4  # rounds that change no fewer variables than the best before
-SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
-SHIFT = 1e-11  # of the largest entry of the diagonal: variables that are the same then share what they have
-ROUNDING = 1e-12  # of the size of slopes
-DEPENDENT = 1e-9  # relative size of an eigenvalue that makes equality constraints on F dependent
-SOLVED = 1e-9  # of the sizes of their terms is all that equations may miss
+PIVOT_ROUNDS = 20  # guesses, each with a factorisation
+ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
+SINGULAR_PIVOT = 1e-6  # of the largest pivot of a Cholesky factor: with a smaller one 12 of 16 digits are lost
+TIE_SHIFT = 1e-11  # of the largest entry is added to the diagonal, so that equal variables share what they have
+SLOPE_ROUNDING = 1e-12  # of the size of slopes: a smaller one points nowhere
+DEPENDENT_CONSTRAINTS = 1e-9  # of the largest entry: a smaller eigenvalue makes equality constraints on F dependent
+SOLVED = 1e-9  # of the sizes of their terms: equations that miss more are not solved
 
 
 def pivot(
@@ -34,9 +38,9 @@ def pivot(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """x and r, from the guess that variables inside their boxes at a given x are the free ones; or None."""
     x, free = x.copy(), (x > lower) & (x < upper)
-    shift = SHIFT * float(K.diagonal().max(initial=0.0))
+    shift = TIE_SHIFT * float(K.diagonal().max(initial=0.0))
     fewest, waited = len(x) + 1, 0
-    for _ in range(ROUNDS):
+    for _ in range(PIVOT_ROUNDS):
         F = np.flatnonzero(free)
         x[F] = 0.0
         right = -(q + K @ x)
@@ -44,14 +48,16 @@ def pivot(
             factor = _factored(K[np.ix_(F, F)], shift)
             Y = cho_solve(factor, np.column_stack([right[F], E[:, F].T]), check_finite=False)
             S = E[:, F] @ Y[:, 1:]
-            if len(S) and np.linalg.matrix_rank(S, tol=DEPENDENT * np.abs(S).max(), hermitian=True) < len(S):
+            least = DEPENDENT_CONSTRAINTS * np.abs(S).max(initial=0.0)
+            if len(S) and np.linalg.matrix_rank(S, tol=least, hermitian=True) < len(S):
                 return None  # the free variables do not tell r
             r = np.linalg.solve(S, E[:, F] @ Y[:, 0] - (e - E @ x))
         except LinAlgError:
             return None
         x[F] = Y[:, 0] - Y[:, 1:] @ r
         slope = K @ x + q + E.T @ r
-        least = 10.0 * shift * float(np.abs(x).max(initial=0.0)) + ROUNDING * float(np.abs(right).max(initial=1.0))
+        least = 10.0 * shift * float(np.abs(x).max(initial=0.0))
+        least += SLOPE_ROUNDING * float(np.abs(right).max(initial=1.0))
         low, high = free & (x <= lower), free & (x >= upper)
         inside = ~free & np.where(x <= lower, slope < -least, slope > least) & (lower < upper)
         changes = int((low | high | inside).sum())
@@ -62,7 +68,7 @@ def pivot(
             return (x, r) if solved and held else None
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
-        if waited > IN_VAIN:
+        if waited > ROUNDS_IN_VAIN:
             return None
         x[low], x[high] = lower[low], upper[high]
         free = (free & ~low & ~high) | inside
@@ -74,7 +80,7 @@ def _factored(M: np.ndarray, shift: float) -> tuple:
     try:
         factor = cho_factor(M, lower=True, check_finite=False)
         pivots = factor[0].diagonal()
-        sound = pivots.min(initial=np.inf) >= SINGULAR * pivots.max(initial=0.0)
+        sound = pivots.min(initial=np.inf) >= SINGULAR_PIVOT * pivots.max(initial=0.0)
     except LinAlgError:
         sound = False
     if not sound:

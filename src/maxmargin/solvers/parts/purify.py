@@ -7,8 +7,14 @@ bound (or, with ε, to zero). For the others, F, Newton's equations of the activ
     [ A_F       0    ] [ Δη ] = [ b − Aβ ]          τ next to nothing: where H_FF is singular, β stays near the interior
 
 A variable that the solution would push out of its box is put on the bound, one at a bound that wants to come off it
-joins F. What comes out usually has a smaller gap than the interior point, and it has exact zeros and bounds, so that
-support vectors can be counted.
+joins F (``polish``, on the variables that complementarity leaves inside; ``crossover``, over all of them). What comes
+out usually has a smaller gap than the interior point, and it has exact zeros and bounds, so that support vectors can be
+counted.
+
+Of the three finishers this one takes any interior point, with ε and where H_FF is singular, and keeps what it has
+gained when it does not come to an end; it looks at one F at a time. newton_finish.py moves one variable at a time
+between bound and interior, never uphill, and looks at all variables of a kernel. pivoting.py takes a guess that is
+nearly right, without ε, and gives all or nothing.
 
 Where H = ZZᵀ + D with fewer features than F has variables (linear machines whose rows sit on their corners), the
 equations are solved by a matrix of the size of the features (Sherman–Morrison–Woodbury).
@@ -17,6 +23,7 @@ equations are solved by a matrix of the size of the features (Sherman–Morrison
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,14 +31,97 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ...gram import Gram
 from ...problem import QP
+from ...rows import Crew
+from ...solution import Certificate
+from .barrier_leaves import BOTH, FIXED, LOWER, UPPER
+from .constraints import Equality
+from .reach import slope_rounding
 
-__all__ = ["polish", "wants_off"]
+__all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
 
-NEAR = 1e-10  # τ in units of H's largest diagonal entry
-ROUNDS = 30
-IN_VAIN = 4  # rounds that change no fewer variables than the best before: they go round in circles
-CORRECTIONS = 3  # times a system is solved: what rounding, of which the second form has more, left of the one before
-RELEASED = 1e-10  # slope, relative to the largest, at which a variable at a bound wants to come off it
+RELEASES = 8  # rounds of setting free what wants to come off a bound
+COARSE_SLOPES = 1e-3  # of the mean slope at β = 0: rounding of Hβ that is larger decides for itself
+TAU = 1e-10  # of H's largest diagonal entry is τ
+POLISH_ROUNDS = 30  # changes of the active set on one F
+ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
+CORRECTIONS = 3  # times a system is solved, each time for what rounding, of which the second form has more, has left
+DEPENDENT_ROWS = 1e-13  # of the largest singular value: constraints on F that have less are dependent
+RELEASED = 1e-10  # of the largest slope: a variable at a bound whose slope is steeper wants to come off it
+
+
+class Proven(Protocol):
+    """A point with its proof."""
+
+    @property
+    def beta(self) -> np.ndarray: ...
+    @property
+    def eta(self) -> np.ndarray: ...
+    @property
+    def certificate(self) -> Certificate: ...
+
+
+Proof = TypeVar("Proof", bound=Proven)
+
+
+def crossover(
+    gram: Gram,
+    qp: QP,
+    interior: np.ndarray,
+    eta: np.ndarray,
+    place: np.ndarray,
+    most: int,
+    prove: Callable[[np.ndarray, np.ndarray], Proof],
+    stop: Callable[[], object],
+) -> Proof | None:
+    """An interior point moved to where each variable belongs (``places``), the best that ``prove`` has seen.
+
+    Equations of up to ``most`` variables are solved. None if ``stop()`` says so before there is anything.
+    """
+    equality, best = Equality.of(qp), None
+    beta = np.where(np.isnan(place), np.clip(interior, qp.lower, qp.upper), place)
+    coarse = too_coarse(gram, qp, beta)
+    for _ in range(RELEASES):
+        F = np.flatnonzero(np.isnan(place))
+        if stop():  # products with all rows may take long
+            break
+        if not coarse and 0 < len(F) <= most:
+            beta, eta = polish(gram, qp, beta, eta, qp.gradient(beta, eta), F, stop)
+        beta = equality.feasible(beta, qp.lower, qp.upper, qp.eps)
+        pure = prove(beta, eta)
+        if best is not None and pure.certificate.gap >= best.certificate.gap:
+            break
+        best, beta = pure, pure.beta
+        off = wants_off(qp, beta, qp.gradient(beta, pure.eta))
+        if coarse or not off.any() or len(F) > most or stop():
+            break
+        eta, place = pure.eta, np.where(off, np.nan, place)
+    return best
+
+
+def places(qp: QP, crew: Crew, beta: np.ndarray) -> np.ndarray:
+    """Where slacks and multipliers (barrier_rows.py) say that each variable belongs: a bound, 0, or NaN for inside."""
+    slack, dual, kind = (crew.collect(name) for name in ("slack", "dual", "kind"))
+    active = np.array([(kind == side) | (kind == BOTH) for side in (LOWER, UPPER)])
+    slack, dual = (np.where(active, v, 0.0) for v in (slack, dual))
+    near = slack / (np.linalg.norm(slack) or 1.0) < dual / (np.linalg.norm(dual) or 1.0)  # in units of their sizes
+    at_lo, at_up = active & near
+    place = np.full(qp.n, np.nan)
+    two = len(kind) == 2
+    kinked = kind[1] != FIXED if two else np.zeros(qp.n, bool)
+    place[at_lo[0] & ~kinked] = qp.lower[at_lo[0] & ~kinked]
+    place[at_up[0]] = qp.upper[at_up[0]]
+    if two:
+        place[kinked & at_up[1]] = qp.lower[kinked & at_up[1]]
+        place[kinked & at_lo[0] & at_lo[1]] = 0.0
+    fixed = (kind[0] == FIXED) & ~kinked
+    place[fixed] = beta[fixed]
+    return place
+
+
+def too_coarse(gram: Gram, qp: QP, beta: np.ndarray) -> bool:
+    """Whether rounding of Hβ alone makes slopes wrong by more than the margins that they decide on."""
+    error = slope_rounding(gram.diag(), qp.p, beta)
+    return error > COARSE_SLOPES * float(np.mean(np.abs(qp.p) + qp.eps))
 
 
 def polish(
@@ -54,7 +144,7 @@ def polish(
     side = np.sign(b)  # of 0 on which a variable with ε stays
     free = np.ones(len(F), bool)
     fewest, waited = len(F) + 1, 0
-    for _ in range(ROUNDS):
+    for _ in range(POLISH_ROUNDS):
         if stop():
             break
         low = np.where((eps > 0.0) & (side > 0.0), np.maximum(lower, 0.0), lower)
@@ -76,7 +166,7 @@ def polish(
         changes = int((out | back).sum())
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
-        if changes == 0 or waited > IN_VAIN:
+        if changes == 0 or waited > ROUNDS_IN_VAIN:
             break
     result = beta.copy()
     result[F] = b
@@ -97,7 +187,7 @@ def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarr
             delta = np.zeros(len(right))
             for _ in range(CORRECTIONS):
                 part = solve(right - times(delta) - A.T @ eta)
-                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=1e-13)[0] if k else eta
+                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=DEPENDENT_ROWS)[0] if k else eta
                 delta, eta = delta + part - AM @ turn, eta + turn
         except LinAlgError:
             return None, None
@@ -116,7 +206,7 @@ def _matrix(gram: Gram, F: np.ndarray) -> _Dense | _Features:
 
 def _shift(diagonal: np.ndarray) -> float:
     """τ."""
-    return NEAR * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)
+    return TAU * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)
 
 
 class _Dense:

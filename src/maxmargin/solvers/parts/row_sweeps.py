@@ -25,6 +25,7 @@ what the sweeps had balanced), averages of w (the primal falls sooner, the dual 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,29 +59,41 @@ from .sor_leaves import (
     sweeps,
 )
 
-__all__ = ["RowSweeps"]
+__all__ = ["MEMORY", "Memory", "RowSweeps"]
 
-AUGMENT = 0.1  # ρ in units of the mean curvature
-KEEP_BYTES = 1 << 29  # rows that need a cast, come from disk or lie in many arrays: up to here they are copied
-FAR_BYTES = 1 << 26  # of such rows at work at a time, if they are more
-CHUNK = 64  # of such rows that stay together
-CALL_ENTRIES = 20_000_000  # numbers of Z that a call of a leaf looks at: some 50 ms between two looks at the clock,
-CALL_SWEEPS = 100  # and sweeps that it does
+AUGMENT = 0.1  # of the mean curvature is ρ
+CALL_ENTRIES = 20_000_000  # numbers of Z are looked at by a call of a leaf: some 50 ms between two looks at the clock
+CALL_SWEEPS = 100  # sweeps are made by a call of a leaf at most
 SHRINK = 0.25  # of the largest violation: a row that is pushed to its bound by more drops out
-TRIAL, MANY = 5, 0.5  # sweeps that tell whether there is hope: not if this share of the rows is still at work
+TRIAL_SWEEPS = 5  # sweeps tell whether there is hope:
+STILL_AT_WORK = 0.5  # of the rows, after those sweeps: if more are still at work, there may be none
 LOOK_ROWS = 5  # times n rows are visited at most before all rows are looked at again
-AGAIN = 0.7  # of the estimated gap at a look in vain: then the next look is worth it
-STALL_LOOKS = 50  # without progress before multipliers become more patient, or rounding is blamed
-MOST_PATIENT = 256  # sweeps between two steps of the multipliers
-FINISH_UP_TO = 3000  # rows at work: so few can be solved for,
-PIVOTS = 5  # factorisations that takes,
-SPREAD = 25  # times the entries of a sparse row, if features are more, is what an entry of their products takes,
-AN_ENTRY = 100  # flops of which cost what a sweep spends on a number of Z
-NO_PROGRESS = 1e-14  # of the objective
-SHARE = 0.45  # of the violation asked for that steps may see: what is certified adds one that grows to one that shrinks
-LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # before sweeps without a limit end
-MOST_SWEEPS = 1_000_000
+LOOK_AGAIN = 0.7  # of the gap that was estimated when a look was in vain: once the estimate is lower, we look again
+STALL_LOOKS = 50  # looks without progress make the multipliers more patient, or show that rounding is all there is
+MOST_PATIENT = 256  # sweeps lie between two steps of the multipliers at most
+FINISH_UP_TO = 3000  # rows at work can be solved for, if that is worth it
+PIVOTS = 5  # factorisations are what solving for them takes
+SPARSE_FILL = (
+    25  # times the entries of a sparse row, or the features if they are fewer: flops for a product of two rows
+)
+FLOPS_AN_ENTRY = 100  # flops of a product of matrices take as long as a sweep does for one number of Z
+NO_PROGRESS = 1e-14  # of the objective: a smaller decrease is none
+SEEN_VIOLATION = 0.45  # of the violation asked for may be seen by steps: a certificate adds what grows to what shrinks
+LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # visits, and visits a row, are made before sweeps without a limit end
+MOST_SWEEPS = 1_000_000  # sweeps are made at most
 FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What rows take that cannot be swept where they are: they need a cast, come from disk or lie in many arrays."""
+
+    copied: int = 1 << 29  # bytes of such rows are copied as a whole, if they are no more
+    piece: int = 1 << 26  # bytes of them, if they are more, are loaded at a time
+    together: int = 64  # neighbouring rows stay together in a piece
+
+
+MEMORY = Memory()
 
 
 class _Piece:
@@ -125,7 +138,15 @@ class RowSweeps:
     """One call: the state that sweeps share."""
 
     def __init__(
-        self, qp: QP, rows: Rows, ridge: np.ndarray | None, constant: float, omega: float, seed: int, monitor: Monitor
+        self,
+        qp: QP,
+        rows: Rows,
+        ridge: np.ndarray | None,
+        constant: float,
+        omega: float,
+        seed: int,
+        monitor: Monitor,
+        memory: Memory = MEMORY,
     ) -> None:
         self.qp, self.rows, self.monitor = qp, rows, monitor
         self.constant, self.omega = constant, omega
@@ -148,7 +169,7 @@ class RowSweeps:
         self.state, self.extra = state, extra
         self.offset = np.concatenate([self.root * self.equality.c, np.zeros(extra - hard)])
         self.t = np.zeros(extra)
-        self.pieces = _pieces(rows)
+        self.pieces = _pieces(rows, memory)
         self.shrink = SHRINK
         self.bound = np.inf  # a row that is pushed to its bound by more drops out
         self.sweeps = self.visits = self.tried = 0  # visits to rows, and those until we last tried to finish
@@ -183,11 +204,13 @@ class RowSweeps:
         looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf, np.inf)
         while True:
             active = sum(len(piece.active) for piece in self.pieces)
-            enough = (tol, AGAIN * estimate)
+            enough = (tol, LOOK_AGAIN * estimate)
             next_look = looked + LOOK_ROWS * qp.n
             worst, slack = 0.0, 0.0
             if not self._finish():
-                last = min(most, TRIAL) if self.sweeps < TRIAL else most  # the trial ends with a call of its own
+                last = (
+                    min(most, TRIAL_SWEEPS) if self.sweeps < TRIAL_SWEEPS else most
+                )  # the trial ends with a call of its own
                 worst, slack = self._sweep(last - self.sweeps, next_look, enough)
             due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look or not worst > 0.0
             gap = self._look() if due else np.nan
@@ -198,7 +221,7 @@ class RowSweeps:
                 if np.abs(self.beta).max(initial=0.0) > HUGE:
                     return Status.UNBOUNDED
                 near = gap < np.inf and (gap <= tol * self._size(gap) or self._size(gap) <= self.negligible)
-                if near and worst <= SHARE * goal.violation:
+                if near and worst <= SEEN_VIOLATION * goal.violation:
                     return Status.CONVERGED
                 better = gap < 0.99 * best[0] or self.objective < best[1] - NO_PROGRESS * abs(self.objective)
                 better |= worst < 0.9 * best[2]
@@ -209,9 +232,10 @@ class RowSweeps:
                     self.every, waited = 4 * self.every, 0
                 best = min(gap, best[0]), min(self.objective, best[1]), min(worst, best[2])
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
-            most_left = sum(len(piece.active) for piece in self.pieces) > MANY * qp.n
-            hopeless = self.sweeps == TRIAL and most_left and slack > hope * abs(self.objective)
-            if stop or hopeless or self.sweeps >= most or self.visits > limit:
+            most_left = sum(len(piece.active) for piece in self.pieces) > STILL_AT_WORK * qp.n
+            hopeless = self.sweeps == TRIAL_SWEEPS and most_left and slack > hope * abs(self.objective)
+            tired = self.sweeps >= most or self.visits > limit
+            if stop or hopeless or tired:
                 self._hold()
                 return stop or (Status.MAX_ITERATIONS if 0 < goal.max_iter <= self.sweeps else Status.EXHAUSTED)
 
@@ -271,8 +295,8 @@ class RowSweeps:
         part = self.state[W]
         inside = int(((part[:, BETA] > part[:, LOWER]) & (part[:, BETA] < part[:, UPPER])).sum())
         most = len(W) if (part[:, RIDGE] > 0.0).all() else features  # more cannot be inside at a corner of the loss
-        flops = len(W) ** 2 * min(features, SPREAD * piece.entries) + PIVOTS * inside**3 / 3
-        cost = flops / (AN_ENTRY * max(1.0, piece.entries))
+        flops = len(W) ** 2 * min(features, SPARSE_FILL * piece.entries) + PIVOTS * inside**3 / 3
+        cost = flops / (FLOPS_AN_ENTRY * max(1.0, piece.entries))
         if inside > most or not (grown or since >= cost):
             return False
         self.visits += int(cost)
@@ -318,7 +342,7 @@ class RowSweeps:
         return float(gap - self.v[self.hard] @ sums[self.hard]) if gap < HUGE else np.inf  # a box without end
 
 
-def _pieces(rows: Rows) -> list[_Piece]:
+def _pieces(rows: Rows, memory: Memory) -> list[_Piece]:
     """The rows as the leaves want them: one piece, or where they are too many or too far, pieces that fit.
 
     A piece mixes rows from everywhere: rows that lie together are often alike, and w would follow them.
@@ -327,12 +351,13 @@ def _pieces(rows: Rows) -> list[_Piece]:
     blocks = _joined(rows.blocks)
     if len(blocks) == 1 and _near(blocks[0]):
         arrays = _arrays(blocks[0])
-    elif rows.work * 8 <= KEEP_BYTES:
+    elif rows.work * 8 <= memory.copied:
         arrays = _arrays(_as_block(rows.matrix()))
     else:
-        chunks = [(block, a, min(block.n, a + CHUNK)) for block in blocks for a in range(0, block.n, CHUNK)]
+        step = memory.together
+        chunks = [(block, a, min(block.n, a + step)) for block in blocks for a in range(0, block.n, step)]
         first = np.cumsum([0] + [b - a for _, a, b in chunks])
-        count = -(-rows.work * 8 // FAR_BYTES)
+        count = -(-rows.work * 8 // memory.piece)
         pieces = []
         for k in range(min(count, len(chunks))):
             index = np.concatenate([np.arange(first[c], first[c + 1]) for c in range(k, len(chunks), count)])

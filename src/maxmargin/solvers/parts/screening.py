@@ -28,16 +28,16 @@ from ...solution import Solution, Status
 from .constraints import Equality
 from .smoothed_newton import approach
 
-__all__ = ["Screened", "screen"]
+__all__ = ["REACH", "Screened", "screen"]
 
-GOOD_START = 0.02  # relative gap of a start that tells which rows are undecided
-UNDECIDED = 0.99  # of the rows whose β is not where their s sends them are nearer to their corner than W reaches
-REACH = 10.0  # times ρ of rounded corners, how far from its corner a row is in W
-LEAST_A_FEATURE = 2  # rows of W
-FEW_A_FEATURE = 3  # rows of W that tell as much
-TIGHTER = 0.5  # of the gap that is asked of the whole is asked of W
-MORE = 3  # times as many rows, where W is too few to hold the constraints
-ROUNDS = 12
+GOOD_START = 0.02  # relative gap: a start with a smaller one tells which rows are undecided
+UNDECIDED = 0.99  # of the rows whose β is not where their s sends them are taken into W, the nearest to their corner
+REACH = 10.0  # times ρ of rounded corners: rows that are no further from their corner are in W
+PART_A_FEATURE = 2  # rows a feature are in W at least
+TELLING_A_FEATURE = 3  # rows a feature in W tell enough, however large the gap of a start is
+PART_GAP = 0.5  # of the gap that is asked of the whole is asked of the part W
+MORE_ROWS = 3  # times as many rows are taken where W is too few to hold the constraints
+SCREEN_ROUNDS = 12  # parts are solved at most
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ def screen(
     tol: float,
     start: np.ndarray | None,
     monitor: Monitor,
+    reaching: float = REACH,
 ) -> Screened:
-    """Solve by parts, each by solve(part, relative gap, start)."""
+    """Solve by parts, each by solve(part, relative gap, start); rows within ``reaching`` times ρ are in the first."""
     view = _View(qp, factor)
-    steps, reach, sharp = 0, None, TIGHTER * tol
+    steps, reach, sharp = 0, None, PART_GAP * tol
     if start is not None:
         beta = start
         w, H_beta = factor.rows.t_dot(beta), qp.times(beta)
@@ -69,19 +70,19 @@ def screen(
         view.look(w, eta)
         astray = beta != view.sent
         reach = float(np.quantile(view.distance[astray], UNDECIDED)) if astray.any() else 0.0
-        if view.gap(beta) > GOOD_START and (view.distance <= reach).sum() > FEW_A_FEATURE * len(w):
+        if view.gap(beta) > GOOD_START and (view.distance <= reach).sum() > TELLING_A_FEATURE * len(w):
             reach = None
     if reach is None:
         smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
-        near = approach(qp, factor, TIGHTER * tol, monitor)
+        near = approach(qp, factor, PART_GAP * tol, monitor)
         beta, w, eta, steps = near.beta, near.x[: factor.rows.d], near.x[factor.rows.d :], near.steps
         view.look(w, eta)
         if near.stopped or smooth:
             return Screened(beta, eta, near.stopped or Status.CONVERGED, steps)
-        reach, sharp = REACH * near.rho, min(sharp, near.gap)  # a part solved less well would send rows back
-    most = min(qp.n, max(LEAST_A_FEATURE * len(w), int((view.distance <= reach).sum())))
+        reach, sharp = reaching * near.rho, min(sharp, near.gap)  # a part solved less well would send rows back
+    most = min(qp.n, max(PART_A_FEATURE * len(w), int((view.distance <= reach).sum())))
     outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
-    for attempt in range(ROUNDS):
+    for attempt in range(SCREEN_ROUNDS):
         if attempt:
             view.look(w, eta)
             wrong = outside & (view.sent != beta)
@@ -95,7 +96,7 @@ def screen(
         except ValueError:  # the rows that are left cannot make up for the others: Aβ = b needs more of them
             if len(W) == qp.n:
                 raise
-            most = min(qp.n, MORE * len(W))
+            most = min(qp.n, MORE_ROWS * len(W))
             outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
             continue
         steps += solution.n_iter
@@ -143,7 +144,7 @@ class _View:
         at = self.sent[W]
         losses = -(self.s[W] * at + qp.eps[W] * np.abs(at) + 0.5 * self.ridge[W] * at**2)
         own = 0.5 * rest @ rest + b @ self.eta + losses.sum()
-        gap = min(TIGHTER, tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny))
+        gap = min(PART_GAP, tol * abs(self.primal) / max(abs(own), np.finfo(float).tiny))
         Z = self.rows.take(W)
         ridge = self.ridge[W]
         gram: Gram = Ridged(Factored(Z), ridge) if ridge.any() else Factored(Z)

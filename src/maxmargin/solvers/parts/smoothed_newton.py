@@ -47,27 +47,27 @@ from .newton_systems import factor_spd
 
 __all__ = ["Near", "approach"]
 
-SMALLER = 8  # times fewer rows in the next smaller sample
-SAMPLE_BYTES = 1 << 28  # of the largest sample of rows that are not in memory
-LEAST_ROWS, LEAST_A_FEATURE = 1000, 8  # rows of the smallest sample: at least, and a feature
-FIRST_RHO = 2.0  # of the mean of |s| at the start
-LESS_RHO = 0.2
-LEVEL_STEPS = 10  # with one ρ; a sample that takes more has told what it knows
-SMOOTH_STEPS = 50  # where there are no corners
+FEWER_ROWS = 8  # times fewer rows has the next smaller sample
+SAMPLE_BYTES = 1 << 28  # bytes has the largest sample of rows that are not in memory
+SAMPLE_ROWS, SAMPLE_A_FEATURE = 1000, 8  # rows, and rows a feature, has the smallest sample at least
+FIRST_RHO = 2.0  # times the mean of |s| at the start is ρ at first
+LESS_RHO = 0.2  # of a ρ is the next one
+LEVEL_STEPS = 10  # steps are taken with one ρ; a sample that needs more has told what it knows
+SMOOTH_STEPS = 50  # steps are taken where there are no corners
 PROMISE = 0.5  # of what the corners hide: a step that promises less ends the work with this ρ
-FLAT = 0.2  # of the slope at the start that a search may leave
-SHORT = np.array([0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])
-LONG = np.array([1.5, 2.5, 4.0, 8.0, 16.0])
-ZOOMS = 8  # of the search into the shortest of these, if it must be: a hundredth each time
-KEEP = 0.02  # of the largest θ that is worth a row's place in F
-ENOUGH = 8.0  # rows a feature in the Hessian: of more, only some are taken, with more weight,
-A_PASS = 12.0  # unless they cost no more than a pass over all rows: this over the entries of a row, of the rows
-FEW, FEW_OF_SAMPLE = 12.0, 18.0  # rows of F a feature, below which we leave off
-HELD = 1e-5  # of the curvature that η would have if all rows were in F: keeps its step finite
-USED = 1e-9  # of the largest diagonal entry: features below have next to no rows
-SHARP = (
-    2.0**-52
-)  # of the mean of |p|: rounding of s, in which a smaller ρ is no corner that s could be on either side of
+LEFT_SLOPE = 0.2  # of the slope at 0 may be left where a search along a line ends
+SHORT_STEPS = np.array([0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])  # of a step that is too long
+LONG_STEPS = np.array([1.5, 2.5, 4.0, 8.0, 16.0])  # of a step that is too short
+ZOOMS = 8  # times a search goes into the shortest of these, a hundredth each time
+WORTH_A_PLACE = 0.02  # of the largest θ is worth a row's place in F
+ENOUGH_A_FEATURE = 8.0  # rows a feature make a Hessian: of more, only some are taken, with more weight,
+A_PASS = (
+    12.0  # unless they cost no more than a pass over all rows: they are this share of them over the entries of a row
+)
+FEW, FEW_OF_SAMPLE = 12.0, 18.0  # rows of F a feature: with fewer we leave off
+HELD_ETA = 1e-5  # of the curvature that η would have if all rows were in F is added, which keeps its step finite
+USED_FEATURE = 1e-9  # of the largest diagonal entry: a feature with less has next to no rows
+SHARPEST = 2.0**-52  # of the mean of |p| is how s is rounded: s cannot tell on which side it is of a sharper corner
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def approach(qp: QP, factor: Factor, tol: float, monitor: Monitor, seed: int = 0
     rows, ridge = factor.rows, np.zeros(qp.n) if factor.ridge is None else factor.ridge
     whole = (ridge, qp.p, qp.lower, qp.upper, qp.eps, qp.A)
     sizes = [qp.n]
-    while sizes[-1] // SMALLER >= max(LEAST_ROWS, LEAST_A_FEATURE * rows.d):
-        sizes.append(sizes[-1] // SMALLER)
+    while sizes[-1] // FEWER_ROWS >= max(SAMPLE_ROWS, SAMPLE_A_FEATURE * rows.d):
+        sizes.append(sizes[-1] // FEWER_ROWS)
     most = qp.n * (SAMPLE_BYTES if rows.stored else np.inf) / (8 * max(1, rows.work))
     sizes = [size for size in sizes if size == qp.n or size <= most]
     order = np.random.default_rng(seed).permutation(qp.n) if len(sizes) > 1 else np.arange(qp.n)
@@ -115,9 +115,9 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
     is_w, diagonal = np.arange(len(x)) < d, np.diag_indices(len(x))
     level = crew.sum("look", x) / rows.n
     rho = min(near.rho, FIRST_RHO * (level or 1.0))  # where s = 0 for all rows, any ρ will do
-    sharpest = SHARP * float(np.mean(np.abs(vectors[1])) or 1.0)
+    sharpest = SHARPEST * float(np.mean(np.abs(vectors[1])) or 1.0)
     pulled, factor = np.zeros(len(x)), None
-    enough = max(ENOUGH * len(x), A_PASS * rows.n * rows.n / max(1, rows.work))
+    enough = max(ENOUGH_A_FEATURE * len(x), A_PASS * rows.n * rows.n / max(1, rows.work))
     while True:
         sums, most = zip(*crew.ask("respond", rho), strict=True)
         primal, value, hidden, widths, smooth = np.sum(sums, axis=0)
@@ -132,16 +132,18 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         promise = np.inf if factor is None else float(gradient @ cho_solve(factor, gradient, check_finite=False))
         stopped = monitor.step(steps, float(primal), relative, inside)
         # While η is 0, the gap does not see what constraints lack: a step that promises nothing shows that they hold.
-        if stopped or near.stopped or (relative <= tol and (len(b) == 0 or promise <= tol * size)):
+        solved = relative <= tol and (len(b) == 0 or promise <= tol * size)
+        tired = tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS)
+        if solved or stopped or near.stopped:
             break
-        if tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS):
+        if tired:
             rho /= LESS_RHO  # where we were sure of
             break
         if promise > PROMISE * hidden:
-            inside = int(crew.sum("choose", KEEP * max(most)))
-            M = crew.total("normal", max(1, int(inside / enough)), steps)
+            inside = int(crew.sum("choose", WORTH_A_PLACE * max(most)))
+            M = crew.sum("normal", max(1, int(inside / enough)), steps)
             weight = M[diagonal]
-            M[diagonal] = weight + np.where(is_w, 1.0, HELD * (widths / rho + smooth))
+            M[diagonal] = weight + np.where(is_w, 1.0, HELD_ETA * (widths / rho + smooth))
             try:
                 factor = factor_spd(M, rows.threads, monitor.look)
             except Stopped as early:
@@ -152,7 +154,8 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         if promise <= PROMISE * hidden:
             # Rows may sit on their corner for good (w = 0 is best for a class that all others are like). And where
             # there are no corners, nothing depends on ρ: the step promises no more than rounding.
-            if widths == 0.0 or rho <= sharpest or inside < few * (weight > USED * weight.max()).sum():
+            smallest = widths == 0.0 or rho <= sharpest
+            if smallest or inside < few * (weight > USED_FEATURE * weight.max()).sum():
                 break
             rho, tried, factor = LESS_RHO * rho, 0, None
             continue
@@ -172,12 +175,12 @@ def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise:
         return start + lengths * more - crew.sum("slopes", lengths)
 
     one = slopes(np.ones(1))
-    if abs(one[0]) <= FLAT * promise:
+    if abs(one[0]) <= LEFT_SLOPE * promise:
         return 1.0
     if one[0] > 0.0:
-        lengths, found = np.r_[0.0, SHORT, 1.0], np.r_[-promise, slopes(SHORT), one]
+        lengths, found = np.r_[0.0, SHORT_STEPS, 1.0], np.r_[-promise, slopes(SHORT_STEPS), one]
     else:
-        lengths, found = np.r_[1.0, LONG], np.r_[one, slopes(LONG)]
+        lengths, found = np.r_[1.0, LONG_STEPS], np.r_[one, slopes(LONG_STEPS)]
     for _ in range(ZOOMS):
         after = int(np.argmax(found > 0.0))
         if after == 0:  # it is downhill as far as we look
@@ -185,11 +188,11 @@ def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise:
         (low, high), (below, above) = lengths[after - 1 : after + 1], found[after - 1 : after + 1]
         length = low - below / (above - below) * (high - low)
         between = slopes(np.array([length]))[0]
-        if abs(between) <= FLAT * promise:
+        if abs(between) <= LEFT_SLOPE * promise:
             break
         # Far from straight: where no row has a curvature yet, the step is too long by orders of magnitude.
         low, high, below, above = (low, length, below, between) if between > 0.0 else (length, high, between, above)
-        inside = low + SHORT * (high - low)
+        inside = low + SHORT_STEPS * (high - low)
         lengths, found = np.r_[low, inside, high], np.r_[below, slopes(inside), above]
     return float(length)
 
