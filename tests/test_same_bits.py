@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from maxmargin import SOLVERS, SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, threads
+from maxmargin import PSVR, SOLVERS, SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, threads
 from maxmargin.gram import Factored, Kernel, KernelGram, low_rank
 from maxmargin.rows import Rows
 
@@ -89,7 +89,7 @@ def check(make, X, y, pieces, jobs=JOBS, several: bool = True):
 # Enough to come along all kinds of steps; early stops are compared like any other.
 STEPS = {
     "auto": 300, "smo": 400, "decomposition": 400, "chunking": 4000, "mpd": 400, "adatron": 400, "nearest-point": 300,
-    "sor": 8, "newton": 5, "interior-point": 4, "asvm": 4,
+    "sor": 8, "newton": 5, "interior-point": 4, "asvm": 4, "potential-smo": 200, "columns": 50,
 }  # fmt: skip
 KERNEL_MACHINES = {
     "SVC": lambda **o: SVC(C=0.7, **o),
@@ -100,6 +100,7 @@ KERNEL_MACHINES = {
     "NuSVR": lambda **o: NuSVR(C=0.7, nu=0.4, **o),
     "OneClassSVM": lambda **o: OneClassSVM(nu=0.2, **o),
     "SVDD": lambda **o: SVDD(nu=0.2, **o),
+    "PSVR": lambda **o: PSVR(epsilon=0.5, **o),
 }
 LINEAR_MACHINES = {
     "LinearSVC hinge": lambda **o: LinearSVC(C=0.7, loss="hinge", **o),

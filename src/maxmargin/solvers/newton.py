@@ -48,6 +48,7 @@ from ..rows import Rows
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, linear_form, multipliers, spent
 from .parts.constraints import Equality
+from .parts.least_squares import least_squares
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
 from .parts.row_sweeps import RowSweeps
@@ -246,7 +247,7 @@ class _Run:
                 break
             H = (columns * self.risk.curvature(self.f, far=True)[:, None]).T @ columns
             direction = np.zeros_like(self.x)
-            direction[self.parametric] = -np.linalg.lstsq(H, gradient, rcond=None)[0]
+            direction[self.parametric] = -least_squares(H, gradient)
             self._step(direction, columns @ direction[self.parametric])
 
     def _step(self, direction: np.ndarray, along: np.ndarray) -> float:

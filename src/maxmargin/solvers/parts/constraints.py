@@ -20,6 +20,7 @@ import numpy as np
 
 from ...problem import QP
 from .fixed_sums import BIG, offsets
+from .least_squares import least_squares
 
 __all__ = ["Equality"]
 
@@ -81,7 +82,7 @@ class Equality:
 
     def feasible(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> np.ndarray:
         """A point of the box near β that holds the constraints; what is at a bound, or at 0 with ε, stays if it can."""
-        start = np.clip(beta, lower, upper)
+        start = np.clip(np.where(np.isnan(beta), 0.0, beta), lower, upper)  # numbers may have overflowed on the way
         if self.count == 0 or self.held(start, HELD):
             return start
         near = self._shared(start, lower, upper, eps)
@@ -123,7 +124,7 @@ class Equality:
         for _ in range(2):  # the second takes what rounding left
             room = np.minimum(np.minimum(beta - lower, upper - beta), 1.0 + np.abs(beta))  # boxes may be infinite
             room = np.where(eps > 0.0, np.minimum(room, np.abs(beta)), room)
-            share = self.Q.T @ np.linalg.lstsq((self.Q * room) @ self.Q.T, self.residual(beta), rcond=RANK)[0]
+            share = self.Q.T @ least_squares((self.Q * room) @ self.Q.T, self.residual(beta), RANK)
             if not np.abs(share).max() < 1.0:
                 return None
             beta -= room * share
@@ -139,7 +140,7 @@ class Equality:
             inside = np.flatnonzero((near > lower) & (near < upper))
             if not len(inside):
                 break
-            correction = np.linalg.lstsq(self.Q[:, inside], self.residual(near), rcond=RANK)[0]
+            correction = least_squares(self.Q[:, inside], self.residual(near), RANK)
             near[inside] = np.clip(near[inside] - correction, lower[inside], upper[inside])
         return near, steps
 

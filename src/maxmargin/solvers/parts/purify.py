@@ -35,6 +35,7 @@ from ...rows import Crew
 from ...solution import Certificate
 from .barrier_leaves import BOTH, FIXED, LOWER, UPPER
 from .constraints import Equality
+from .least_squares import least_squares
 from .reach import slope_rounding
 
 __all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
@@ -187,7 +188,7 @@ def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarr
             delta = np.zeros(len(right))
             for _ in range(CORRECTIONS):
                 part = solve(right - times(delta) - A.T @ eta)
-                turn = np.linalg.lstsq(schur, A @ (delta + part) - missing, rcond=DEPENDENT_ROWS)[0] if k else eta
+                turn = least_squares(schur, A @ (delta + part) - missing, DEPENDENT_ROWS) if k else eta
                 delta, eta = delta + part - AM @ turn, eta + turn
         except LinAlgError:
             return None, None
