@@ -60,6 +60,7 @@ class QP:
     A: np.ndarray = None  # type: ignore[assignment]  # None: no row; an array as soon as the problem is made
     b: Any = None  # k numbers; None: zeros
     eps: Any = None  # n numbers, or one for all; None: zeros
+    limits: tuple[int, ...] = ()  # rows of A for which Aβ ≤ b is enough, where their multiplier is ≥ 0
     primal: ERM | None = None  # the problem that this one is the dual of, where it was derived from one
     _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # the product computed last
 
@@ -164,7 +165,8 @@ class QP:
                 size = np.maximum(np.abs(lower), np.abs(upper))
                 size = np.where(np.isfinite(size) & (size > 0.0), size, max(largest, np.finfo(float).tiny))
                 outside = max(outside, float((beyond / size).max()))
-        lack = np.abs(self.A @ beta - self.b)
+        lack = self.A @ beta - self.b
+        lack = np.where(np.isin(np.arange(len(lack)), self.limits), np.maximum(lack, 0.0), np.abs(lack))
         terms = np.array([np.abs(row) @ np.abs(beta) for row in self.A]) + np.abs(self.b)
         return float(max(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
 
@@ -315,4 +317,4 @@ class ERM:
         p = -linear * self.y if self.loss.classification else -self.y
         H = self.K if curvature == 0.0 else self.K.ridged(curvature / self.cost)
         A = self.phi if len(self.phi) else np.zeros((0, self.n))
-        return QP(H, p, *self.box(), A, np.zeros(len(A)), np.full(self.n, kink), self)
+        return QP(H, p, *self.box(), A, np.zeros(len(A)), np.full(self.n, kink), primal=self)
