@@ -32,7 +32,7 @@ are then needed only of those that it tells wrongly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,8 +46,9 @@ from .base import GOAL, Answer, answer, close
 from .parts.duplicates import MERGE_FROM, merge_duplicates
 from .parts.fixed_sums import BIG, Groups, feasible, midway, offsets
 from .parts.newton_finish import newton_finish
-from .parts.pair_steps import HUGE, gather, pair_steps, single_steps, small_set_steps, subtract_rows
+from .parts.pair_steps import HUGE, Variables, gather, pair_steps, single_steps, subtract_rows
 from .parts.reach import ROUNDINGS, slope_rounding
+from .parts.small_sets import small_set_steps
 
 __all__ = ["SMO", "Decomposition"]
 
@@ -176,12 +177,9 @@ class _Part:
         linear = self.fixed + float(self.p @ self.beta + self.eps @ np.abs(self.beta))
         return share * share * (objective - linear) + share * linear
 
-    def arrays(self, W: np.ndarray | slice) -> Any:
-        """What a leaf needs of the variables W, in the order in which leaves take it."""
-        return (
-            self.v[W], self.beta[W], self.lower[W], self.upper[W],
-            self.eps[W], self.diag[W], self.rise[W], self.fall[W],
-        )  # fmt: skip
+    @property
+    def variables(self) -> Variables:
+        return Variables(self.v, self.beta, self.lower, self.upper, self.eps, self.diag, self.rise, self.fall)
 
 
 class _Run:
@@ -429,12 +427,12 @@ class _Run:
         most = min(self._room(len(part.index)), max(100, STEPS_A_CALL // len(part.index)))
         rows = (self.cache.slab, self.cache.slot)
         if not part.grouped:
-            steps, _, missing = single_steps(*rows, *part.arrays(slice(None)), tol, most)
+            steps, _, missing = single_steps(*rows, part.variables, tol, most)
         else:
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
             leaf = pair_steps if self.pairs or len(part.index) <= PAIRS_UP_TO else small_set_steps
             second_order = self.options.selection == "second-order"
-            steps, _, missing = leaf(*rows, *part.arrays(slice(None)), part.edges, second_order, tol, most)
+            steps, _, missing = leaf(*rows, part.variables, part.edges, second_order, tol, most)
         self._count(steps, len(part.index))
         return missing
 
@@ -485,18 +483,17 @@ class _Run:
         q = len(W)
         K = np.empty((q, q), slab.dtype)
         th.spread(lambda a, b: gather(slab, slots, W, K, a, b), q, self.gram.threads, grain=64, align=16)
-        local = part.arrays(W)
-        v, beta, _, _, _, _, rise, fall = local
+        local = part.variables.take(W)
         most = min(self._room(q), max(1000, STEPS_A_CALL // q))
         if part.grouped:
             edges = np.searchsorted(W, part.edges)
             second_order = self.options.selection == "second-order"
-            steps, _, _ = pair_steps(K, np.arange(q), *local, edges, second_order, tol, most)
+            steps, _, _ = pair_steps(K, np.arange(q), local, edges, second_order, tol, most)
         else:
-            steps, _, _ = single_steps(K, np.arange(q), *local, tol, most)
+            steps, _, _ = single_steps(K, np.arange(q), local, tol, most)
         self._count(steps, q)
-        delta = beta - part.beta[W]
-        part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
+        delta = local.beta - part.beta[W]
+        part.beta[W], part.rise[W], part.fall[W] = local.beta, local.rise, local.fall
         moved = np.flatnonzero(delta)
         slots, delta = slots[moved], delta[moved]
         self.looks += len(slots) * len(part.v) // ROWS_A_LOOK
