@@ -54,7 +54,6 @@ from typing import ClassVar
 import numpy as np
 
 from .. import threads as th
-from .._jit import jit
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor, Stopped
@@ -63,8 +62,9 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, first_point, spent
 from .parts.constraints import Equality
 from .parts.fixed_sums import BIG, offsets
+from .parts.mpd_leaves import Constraints, DualHessian, Rules, Trace, algorithm_1
 from .parts.newton_finish import newton_finish
-from .parts.pair_steps import HUGE, TILE, TINY_CURVATURE, gather, subtract_rows
+from .parts.pair_steps import HUGE, TINY_CURVATURE, Variables, gather, subtract_rows
 
 __all__ = ["MPD"]
 
@@ -75,9 +75,6 @@ SHARE = 0.45  # of tol are ε_p and ε_d: the violation that we report is that o
 INNER_TOL = 0.1  # how much of the violation a working set may keep
 OMEGA = 1.6  # half as many primal steps as ω = 1, or a third (measured: docs/mpd.md)
 STEP_BOUND = 1.9  # of ρ: dual steps below 2ρ converge
-SETTLED = 1e-3  # residual of Hγ_j = −a_j, whose right-hand side has mean square 1, that counts as solved
-SLOW = 0.7  # of |Aβ − b| left by a dual step: the working set cannot do better, another is due
-IN_VAIN = 5  # dual steps without a smaller |Aβ − b|: the next wait for half the violation
 FINER = 0.1  # next accuracy, of the one before, if exact products show that it was not enough
 REFINEMENTS = 10  # accuracies before rounding is blamed
 NEWTON_UP_TO = 300  # free variables in a Newton system
@@ -185,12 +182,11 @@ class _Set:
         self.H += run.rho * (self.Q.T @ self.Q)
         self.diag = np.maximum(run.diag[part.index[W]] + run.rho * (self.Q**2).sum(axis=0), TINY_CURVATURE)
         self.box = (part.lower[W], part.upper[W], part.eps[W])
-        self.gamma = np.zeros_like(self.Q)
-        self.R = self.Q.copy()
-        self.free = np.ones(q)
+        k, free = len(self.Q), np.ones(q)
+        self.hessian = DualHessian(np.zeros_like(self.Q), self.Q.copy(), free, np.zeros((k, k)))
         if run.options.clamping:
             beta, (lower, upper, eps) = part.beta[W], self.box
-            self.free[(beta <= lower) | (beta >= upper) | ((beta == 0.0) & (eps > 0.0))] = 0.0
+            free[(beta <= lower) | (beta >= upper) | ((beta == 0.0) & (eps > 0.0))] = 0.0
 
 
 class _Run:
@@ -224,8 +220,7 @@ class _Run:
         self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
         self.shrinking = options.shrinking
         self.joint = True  # working sets move η; else only when all variables are optimal for it, which cannot cycle
-        self.trace = np.zeros((options.trace, 4 + self.equality.count))
-        self.traced = np.zeros(3, np.int64)  # rows, dual steps and steps for the dual Hessian so far
+        self.trace = Trace(np.zeros((options.trace, 4 + self.equality.count)), np.zeros(3, np.int64))
 
     def _open_cache(self) -> None:
         self.cache = None  # what the one before holds is free first
@@ -491,22 +486,23 @@ class _Run:
         options = self.options
         part.set = S = self._working_set(part, pull)
         W, whole = S.W, len(S.W) == len(pull)
-        v, beta, rise, fall = part.v[W], part.beta[W], part.rise[W], part.fall[W]
         r, eta = self.r.copy(), self.eta.copy()
-        steps, duals = algorithm_1(
-            S.H, S.diag, S.Q, v, beta, *S.box, rise, fall, self.eta, self.r, S.gamma, S.R, S.free,
+        inner_p = tol_p if whole else max(INNER_TOL * violation, 0.9 * tol_p)
+        inner_d = np.inf if not self.joint else tol_d if whole else max(INNER_TOL * lack, 0.9 * tol_d)
+        rules = Rules(
             options.omega, options.hessian != "bound" and self.joint, options.hessian == "full", options.clamping,
             options.settled, self.rho, options.eager, STEP_BOUND * self.rho if self.rho > 0 else np.inf,
-            tol_p if whole else max(INNER_TOL * violation, 0.9 * tol_p),
-            np.inf if not self.joint else tol_d if whole else max(INNER_TOL * lack, 0.9 * tol_d),
-            whole, min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // len(W))), self.trace, self.traced,
+            inner_p, inner_d, whole, min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // len(W))),
         )  # fmt: skip
+        x = Variables(part.v[W], part.beta[W], *S.box, S.diag, part.rise[W], part.fall[W])
+        constraints = Constraints(S.Q, self.eta, self.r)
+        steps, duals = algorithm_1(S.H, x, constraints, S.hessian, rules, self.trace)
         self.steps += steps + duals
         self.duals += duals
-        delta = beta - part.beta[W]
-        part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
+        delta = x.beta - part.beta[W]
+        part.beta[W], part.rise[W], part.fall[W] = x.beta, x.rise, x.fall
         if whole:
-            part.v = v
+            part.v = x.v
             return
         moved = np.flatnonzero(delta)
         slab, slots, delta = self.cache.slab, S.slots[moved], delta[moved]
@@ -516,7 +512,7 @@ class _Run:
 
     def keep_trace(self) -> None:
         """The recorded iterations as columns of the history."""
-        rows = self.trace[: self.traced[0]]
+        rows = self.trace.rows[: self.trace.counts[0]]
         self.monitor.history.trace = {
             "primal_violation": rows[:, 0], "dual_violation": rows[:, 1], "dual_steps": rows[:, 2].astype(np.int64),
             "hessian_steps": rows[:, 3].astype(np.int64), "eta": rows[:, 4:] @ self.equality.T,
@@ -541,157 +537,3 @@ class _Progress:
         self.waited_duals = 0 if lack < 0.9 * self.lack else self.waited_duals + 1
         self.lack, self.value, self.waited = min(self.lack, lack), np.inf, 0
         return self.waited_duals >= STALL_SETS
-
-
-@jit
-def algorithm_1(
-    H, diag, Q, v, beta, lower, upper, eps, rise, fall, eta, r, gamma, R, free,
-    omega, estimate, full, clamping, settled, rho, eager, bound, tol_p, tol_d, whole, most, trace, traced,
-):  # fmt: skip
-    """Algorithm 1 on a matrix in memory, H + ρ QᵀQ; returns the number of primal and of dual steps.
-
-    Variables move in place: v, β, rise, fall, η, r, and γ, R, free of the dual Hessian's systems.
-    """
-    n, k = len(v), len(Q)
-    M = np.zeros((k, k))
-    steps = duals = 0
-    lack_before = least_lack = np.inf
-    content, in_vain = tol_p, 0  # violation below which a dual step is due; dual steps that did not help
-    i = 0
-    t = 0.0
-    while True:
-        # One step on each of the k systems Hγ = −a, at the largest residual
-        waiting = False
-        if estimate:
-            for j in range(k):
-                best = 0.0
-                w = 0
-                for t0 in range(0, n, TILE):
-                    high = 0.0
-                    for s in range(t0, min(t0 + TILE, n)):
-                        high = max(high, abs(R[j, s]) * free[s])
-                    if high > best:
-                        best = high
-                        w = t0
-                if best > SETTLED:
-                    waiting = settled
-                    for s in range(w, min(w + TILE, n)):
-                        if abs(R[j, s]) * free[s] == best:
-                            w = s
-                            break
-                    change = -R[j, w] / diag[w]
-                    gamma[j, w] += change
-                    traced[2] += 1
-                    for s in range(n):
-                        R[j, s] += change * H[w, s]
-        # v after the last primal step, and the next variable: the largest decrease of the objective, which for
-        # equal H_ii is the largest violation
-        violation = 0.0
-        best = 0.0
-        w = 0
-        for t0 in range(0, n, TILE):
-            t1 = min(t0 + TILE, n)
-            if t != 0.0:
-                for s in range(t0, t1):
-                    v[s] -= t * H[i, s]
-            high = 0.0
-            for s in range(t0, t1):
-                pull = max(max(v[s] + rise[s], -(v[s] + fall[s])), 0.0)
-                violation = max(violation, pull)
-                high = max(high, pull * pull / diag[s])
-            if high > best:
-                best = high
-                w = t0
-        t = 0.0
-        lack = 0.0
-        for j in range(k):
-            lack = max(lack, abs(r[j]))
-        if traced[0] < len(trace):
-            row = trace[traced[0]]
-            row[0], row[1], row[2], row[3] = violation, lack, traced[1], traced[2]
-            row[4:] = eta
-            traced[0] += 1
-        if violation < tol_p and lack < tol_d:
-            return steps, duals
-        if steps + duals >= most:
-            return steps, duals
-        if lack >= tol_d and violation < max(content, eager * rho * lack) and not waiting:
-            if not whole and lack > SLOW * lack_before:
-                return steps, duals
-            lack_before = lack
-            in_vain = in_vain + 1 if rho > 0.0 and lack >= least_lack else 0
-            least_lack = min(least_lack, lack)
-            if in_vain == IN_VAIN:  # what the primal steps leave undone is as large as what is lacking
-                content, in_vain = 0.5 * content, 0
-            if estimate:
-                for a in range(k):
-                    for c in range(k):
-                        x = 0.0
-                        if a == c or full:
-                            for s in range(n):
-                                x -= Q[a, s] * gamma[c, s] + gamma[a, s] * R[c, s]
-                        M[a, c] = x
-                step = _newton_step(M, r, bound)
-            else:
-                step = rho * r
-            for j in range(k):
-                if not abs(eta[j] + step[j]) < HUGE:  # without a bound on steps they may diverge
-                    return steps, duals
-            for j in range(k):
-                eta[j] += step[j]
-                for s in range(n):
-                    v[s] -= step[j] * Q[j, s]
-            duals += 1
-            traced[1] += 1
-            continue
-        steps += 1
-        if best == 0.0:
-            continue
-        for s in range(w, min(w + TILE, n)):
-            pull = max(max(v[s] + rise[s], -(v[s] + fall[s])), 0.0)
-            if pull * pull / diag[s] == best:
-                i = s
-                break
-        # The minimum of ½ H_ii x² − (H_ii β_i + v_i) x + ε_i |x| in the box: soft threshold, then clip; over-relaxed,
-        # further in the same direction, but not over the corner at 0
-        x = diag[i] * beta[i] + v[i]
-        x = (max(x - eps[i], 0.0) + min(x + eps[i], 0.0)) / diag[i]
-        x = min(max(x, lower[i]), upper[i])
-        further = min(max(beta[i] + omega * (x - beta[i]), lower[i]), upper[i])
-        if eps[i] == 0.0 or further * x > 0.0:
-            x = further
-        t = x - beta[i]
-        beta[i] = x
-        rise[i] = -BIG if x >= upper[i] else (-eps[i] if x >= 0.0 else eps[i])
-        fall[i] = BIG if x <= lower[i] else (-eps[i] if x > 0.0 else eps[i])
-        for j in range(k):
-            r[j] += t * Q[j, i]
-        if estimate and clamping:
-            now = 1.0 if lower[i] < x < upper[i] and (eps[i] == 0.0 or x != 0.0) else 0.0
-            if now != free[i]:
-                free[i] = now
-                for j in range(k):
-                    change = gamma[j, i]
-                    if now == 0.0 and change != 0.0:
-                        gamma[j, i] = 0.0
-                        for s in range(n):
-                            R[j, s] -= change * H[i, s]
-        if abs(x) > HUGE:
-            return steps, duals
-
-
-@jit
-def _newton_step(M, r, bound):
-    """(A H⁻¹ Aᵀ)⁻¹ (Aβ − b), its eigenvalues no larger than the bound."""
-    k = len(r)
-    lam, V = np.linalg.eigh(0.5 * (M + M.T))
-    least = max(1e-12 * lam[k - 1], 1e-300)
-    step = np.zeros(k)
-    for a in range(k):
-        along = 0.0
-        for j in range(k):
-            along += V[j, a] * r[j]
-        along *= min(1.0 / max(lam[a], least), bound)
-        for j in range(k):
-            step[j] += V[j, a] * along
-    return step

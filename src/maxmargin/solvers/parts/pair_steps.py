@@ -25,6 +25,7 @@ __all__ = [
     "TILE",
     "TINY_CURVATURE",
     "Variables",
+    "first_that_gains",
     "first_that_has",
     "gather",
     "pair_steps",
@@ -259,6 +260,16 @@ def _single_pass(row, t, x):
     return high, low, best, where
 
 
+@helper
+def first_that_gains(best, x, tile):
+    """The first variable of a tile whose step makes the objective smaller by half of ``best``."""
+    for s in range(tile, min(tile + TILE, len(x.v))):
+        pull = max(max(x.v[s] + x.rise[s], -(x.v[s] + x.fall[s])), 0.0)
+        if pull * pull / max(x.diag[s], TINY_CURVATURE) == best:
+            return s
+    return tile
+
+
 @jit
 def single_steps(slab, slot, x, tol, most):
     """Steps on one variable at a time, for problems without equality constraints (Gauss–Seidel, MPD §4.2).
@@ -274,20 +285,12 @@ def single_steps(slab, slot, x, tol, most):
         violation = high + low
         if violation < tol or steps >= most:
             return steps, violation, -1
-        growing = True
-        for s in range(where, min(where + TILE, len(x.v))):
-            grow = max(x.v[s] + x.rise[s], 0.0)
-            shrink = max(-(x.v[s] + x.fall[s]), 0.0)
-            pull = max(grow, shrink)
-            if pull * pull / max(x.diag[s], TINY_CURVATURE) == best:
-                i = s
-                growing = grow >= shrink
-                break
+        i = first_that_gains(best, x, where)
         if slot[i] < 0:
             return steps, violation, i
         before = x.beta[i]
         curvature = max(x.diag[i], TINY_CURVATURE)
-        if growing:
+        if x.v[i] + x.rise[i] >= -(x.v[i] + x.fall[i]):
             t = min((x.v[i] + x.rise[i]) / curvature, _room_up(i, x))
         else:
             t = max((x.v[i] + x.fall[i]) / curvature, -_room_down(i, x))
