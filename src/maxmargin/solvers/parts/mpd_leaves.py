@@ -56,6 +56,14 @@ class Trace(NamedTuple):
     rows: np.ndarray
     counts: np.ndarray  # rows, dual steps and steps for the dual Hessian so far
 
+    def columns(self, T: np.ndarray) -> dict[str, np.ndarray]:
+        """As columns of a history, with multipliers of the rows of A; Q = TA."""
+        rows = self.rows[: self.counts[0]]
+        return {
+            "primal_violation": rows[:, 0], "dual_violation": rows[:, 1], "dual_steps": rows[:, 2].astype(np.int64),
+            "hessian_steps": rows[:, 3].astype(np.int64), "eta": rows[:, 4:] @ T,
+        }  # fmt: skip
+
 
 @helper
 def _hessian_steps(H, diag, hessian, trace):
