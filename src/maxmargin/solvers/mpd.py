@@ -97,7 +97,7 @@ class MPD:
     cache_size: float | str = "auto"  # megabytes for kernel rows
     trace: int = 0  # iterations of Algorithm 1 to record: both violations, η, dual and Hessian steps so far
     seed: int = 0  # order in which the sample grows
-    sizes: Sizes = Sizes(shrink=1500, call=20_000_000, stall=50)  # numbers of variables from which on each is worth it
+    sizes: Sizes = Sizes(shrink=1500, stall=50)  # numbers of variables from which on each of these is worth it
 
     form: ClassVar[type] = QP
 
