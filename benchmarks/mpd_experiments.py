@@ -18,6 +18,8 @@ from maxmargin.solution import Status
 from maxmargin.solvers import MPD, SOR, mpd, solve
 from maxmargin.solvers.base import answer
 from maxmargin.solvers.parts.constraints import Equality
+from maxmargin.solvers.parts.mpd_leaves import SETTLED, newton_step
+from maxmargin.solvers.parts.pair_steps import HUGE
 
 __all__ = ["AS_PUBLISHED", "CHOICES", "OMEGAS", "figure1", "options", "relaxation"]
 
@@ -158,7 +160,7 @@ def as_written(qp: QP, corrected: bool = False) -> dict:
             MOST_STEPS, counts,
         )  # fmt: skip
         found = answer(qp, goal, equality.feasible(beta, qp.lower, qp.upper, qp.eps))
-        spent = not np.isfinite(beta).all() or counts[0] + counts[1] >= MOST_STEPS or np.abs(eta).max() > mpd.HUGE
+        spent = not np.isfinite(beta).all() or counts[0] + counts[1] >= MOST_STEPS or np.abs(eta).max() > HUGE
         if goal.met(found.certificate) or spent:
             break
         beta, accuracy = found.beta.copy(), mpd.FINER * accuracy
@@ -179,7 +181,7 @@ def algorithm_1_as_written(H, Q, s, beta, lower, upper, eps, eta, r, tol_p, tol_
     while True:
         for j in range(k):
             i = np.argmax(np.abs(R[j]))
-            if abs(R[j, i]) > mpd.SETTLED:
+            if abs(R[j, i]) > SETTLED:
                 change = -R[j, i] / H[i, i]
                 gamma[j, i] += change
                 R[j] += change * H[i]
@@ -198,8 +200,8 @@ def algorithm_1_as_written(H, Q, s, beta, lower, upper, eps, eta, r, tol_p, tol_
         if violation < tol_p:
             for j in range(k):
                 M[j, j] = -(Q[j] @ gamma[j]) - (gamma[j] @ R[j] if corrected else 0.0)
-            step = mpd._newton_step(M, r, np.inf)
-            if not np.abs(eta + step).max() < mpd.HUGE:
+            step = newton_step(M, r, np.inf)
+            if not np.abs(eta + step).max() < HUGE:
                 eta += step
                 return
             eta += step

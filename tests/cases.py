@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
@@ -13,6 +13,7 @@ from maxmargin.formulations import FORMULATIONS, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import ERM, QP
 from maxmargin.solvers import SOLVERS, make_solver
+from maxmargin.solvers.parts.working_sets import Sizes
 from referee import Verdict, naive_kernel, referee
 
 KERNEL_CASES = {
@@ -23,6 +24,11 @@ KERNEL_CASES = {
     "laplacian": Kernel("laplacian", gamma=0.3),
 }
 DEFINITE = [name for name in KERNEL_CASES if name != "sigmoid"]
+
+# Sizes by which small problems take the paths that are made for large ones: no matrix is computed as a whole; and
+# samples, shrinking and merging, too, with frequent looks.
+ROWS_ON_DEMAND = Sizes(matrix=0, pairs=0, block=8)
+EVERYTHING_LARGE = replace(ROWS_ON_DEMAND, grow=15, shrink=10, merge=0, call=2000, stall=5000)
 
 CLASSIFIERS = ("c_svc", "nu_svc")
 OPTIONS = {
@@ -117,6 +123,11 @@ def primal_problem(variant: Variant, kernel: str, data: Data) -> ERM | None:
 
 
 # Solvers of any QP; the others say what they take (``takes``), and only the grid asks all of them.
+def with_sizes(solver: str, sizes: Sizes) -> dict:
+    """The option of a solver by which these sizes count, if it has one."""
+    return {"sizes": sizes} if any(f.name == "sizes" for f in fields(SOLVERS[solver])) else {}
+
+
 GENERAL_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP and not hasattr(make, "objection")]
 
 

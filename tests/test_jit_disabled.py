@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.gram import Kernel, KernelGram
-from maxmargin.solvers import decomposition, solve
+from maxmargin.solvers import solve
+from maxmargin.solvers.parts.working_sets import Sizes
 
 rng = np.random.default_rng(0)
 X = np.where(rng.random((30, 8)) < 0.2, rng.normal(size=(30, 8)), 0.0)
@@ -28,21 +29,19 @@ for form, make in (("dense", np.asarray), ("sparse", sp.csr_matrix)):
         gram = KernelGram(Kernel(name, gamma=0.3, coef0=0.5), make(X))
         out["kernels"][f"{name} {form}"] = [gram.dense().tolist(), gram.matvec(y).tolist()]
     for large in (False, True):
-        if large:
-            for name, value in LARGE.items():
-                setattr(decomposition, name, value)
+        sizes = Sizes(**LARGE) if large else Sizes()
         for label, formulation in (
             ("C-SVC", CSVC(C=2.0)), ("C-SVC without bias", CSVC(C=2.0, fit_intercept=False)), ("SVR", EpsilonSVR())
         ):
             for solver in ("smo", "decomposition"):
                 qp = formulation.qp(Samples(KernelGram(Kernel("rbf", 0.3), make(X)), y, np.ones(30)))
-                solution = solve(qp, solver, tol=1e-6)
+                solution = solve(qp, solver, tol=1e-6, sizes=sizes)
                 out["solutions"][f"{label} {form} {solver} {'large' if large else 'small'}"] = [
                     solution.status.name, solution.certificate.dual, solution.certificate.gap
                 ]
 print(json.dumps(out))
 """
-LARGE = {"MATRIX_UP_TO": 0, "PAIRS_UP_TO": 0, "PREFETCH": 4, "GROW_FROM": 7, "SHRINK_FROM": 10, "MERGE_FROM": 0}
+LARGE = {"matrix": 0, "pairs": 0, "block": 4, "grow": 7, "shrink": 10, "merge": 0}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, host, memory
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, RowCache, cache
-from maxmargin.solvers import decomposition, mpd, nearest_point, solve
+from maxmargin.solvers import make_solver, nearest_point, solve
+from maxmargin.solvers.parts.working_sets import Sizes
 
 MB = 1 << 20
 
@@ -281,7 +282,7 @@ def test_once_more_with_less(monkeypatch, solver, cache_size):
     monkeypatch.setattr(host, "free_memory", lambda: 9 * MB)
     qp = problem(H=Tight)
     qp.H.most = MB
-    found = solve(qp, solver, cache_size=cache_size, shrinking=False)
+    found = solve(qp, solver, cache_size=cache_size, shrinking=False)  # this matrix has no parts
     assert found.status.converged
     assert qp.H.fails == 1
     assert found.certificate.dual == pytest.approx(solve(problem(), solver).certificate.dual, rel=1e-5)
@@ -304,8 +305,7 @@ EVERY += [(SVC(fit_intercept=False), solver) for solver in ("decomposition", "mp
 @pytest.fixture
 def buffers(monkeypatch):
     """No matrix is small enough to be computed whole; the sizes in bytes and numbers of points of all caches."""
-    for module in (decomposition, mpd, nearest_point):
-        monkeypatch.setattr(module, "MATRIX_UP_TO", 0)
+    monkeypatch.setattr(nearest_point, "MATRIX_UP_TO", 0)
     seen = []
     reserve = cache.RowCache._reserve
 
@@ -315,6 +315,11 @@ def buffers(monkeypatch):
 
     monkeypatch.setattr(cache.RowCache, "_reserve", watched)
     return seen
+
+
+def made(solver: str, cache_size: float | str):
+    """A solver that computes no matrix whole, however small it is."""
+    return make_solver(solver, cache_size=cache_size, sizes=Sizes(matrix=0))
 
 
 def samples(n):
@@ -330,17 +335,17 @@ def test_any_size_that_holds_two_rows_is_obeyed(buffers, machine, solver, rows):
     X, y = samples(100)
     variables = 200 if isinstance(machine, NuSVR) else 100
     size = rows * variables * 8
-    model = clone(machine).set_params(solver=solver, cache_size=size / MB).fit(X, y)
+    model = clone(machine).set_params(solver=made(solver, size / MB)).fit(X, y)
     assert buffers
     assert max(nbytes for nbytes, _ in buffers) <= size
-    reference = clone(machine).fit(X, y)
+    reference = clone(machine).set_params(solver=made("auto", "auto")).fit(X, y)
     assert model.certificate_.dual == pytest.approx(reference.certificate_.dual, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["smo", "decomposition", "mpd"])
 def test_one_megabyte(buffers, solver):
     X, y = samples(2000)
-    model = SVC(cache_size=1, solver=solver).fit(X, y)
+    model = SVC(solver=made(solver, 1)).fit(X, y)
     assert buffers
     assert max(nbytes for nbytes, _ in buffers) <= MB
     assert model.certificate_.violation <= model.tol

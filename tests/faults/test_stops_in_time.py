@@ -6,15 +6,17 @@ The clock of these tests moves on by a second at each look, so that a limit is a
 import numpy as np
 import pytest
 
+from cases import with_sizes
 from maxmargin import SVC, host, monitor
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import auto, decomposition, make_solver, mpd, nearest_point
+from maxmargin.solvers import auto, make_solver, nearest_point
 from maxmargin.solvers.parts import newton_systems, small_problems
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
+from maxmargin.solvers.parts.working_sets import Sizes
 
 N = 300
 ROWS_A_PIECE = 10
@@ -47,11 +49,7 @@ class LookedAt:
 @pytest.fixture
 def large(monkeypatch):
     """Every problem is large: rows on demand, samples that grow, and pieces of a few rows."""
-    for module in (decomposition, mpd, nearest_point):
-        monkeypatch.setattr(module, "MATRIX_UP_TO", 0)
-    for module in (decomposition, mpd):
-        monkeypatch.setattr(module, "GROW_FROM", N // 8)
-        monkeypatch.setattr(module, "SHRINK_FROM", 20)
+    monkeypatch.setattr(nearest_point, "MATRIX_UP_TO", 0)
     monkeypatch.setattr(base, "PIECE_EVALS", ROWS_A_PIECE * N)
     monkeypatch.setattr(newton_systems, "PIECE", ROWS_A_PIECE * N)
 
@@ -71,7 +69,7 @@ def problem(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_after_the_limit_there_is_one_product(solver, kind, looks, large, monkeypatch):
-    qp, made = problem(kind), make_solver(solver)
+    qp, made = problem(kind), make_solver(solver, **with_sizes(solver, Sizes(matrix=0, grow=N // 8, shrink=20)))
     if hasattr(made, "objection") and made.objection(qp):
         pytest.skip(f"{solver} does not take this problem")
     if kind == "parametric" and solver in ("smo", "decomposition", "chunking"):

@@ -1,9 +1,22 @@
-"""The paths that only large problems take, on small ones (see the fixtures in conftest.py)."""
+"""The paths that only large problems take, on small ones (see the sizes in cases.py)."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cases import DATA, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
+from cases import (
+    DATA,
+    EVERYTHING_LARGE,
+    ROWS_ON_DEMAND,
+    VARIANTS,
+    Variant,
+    fast_problem,
+    known,
+    make_data,
+    plain_problem,
+    verdict_on,
+)
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
@@ -42,30 +55,30 @@ WORKING_SETS = {
 @every_variant
 @pytest.mark.parametrize("options", WORKING_SETS.values(), ids=WORKING_SETS.keys())
 @pytest.mark.parametrize("cache_size", [SMALL_CACHE, 100.0])
-def test_working_sets(everything_large, variant, options, cache_size):
+def test_working_sets(variant, options, cache_size):
     plain, best = known(variant, "rbf", "duplicated", 90)
     qp = fast_problem(variant, "rbf", make_data("duplicated", 90))
-    check_optimum(Decomposition(cache_size=cache_size, **options).solve(qp, Goal(violation=1e-6)), plain, best)
+    solver = Decomposition(cache_size=cache_size, sizes=EVERYTHING_LARGE, **options)
+    check_optimum(solver.solve(qp, Goal(violation=1e-6)), plain, best)
 
 
 @every_variant
 @pytest.mark.parametrize("kernel", ["linear", "poly", "laplacian"])
 @pytest.mark.parametrize("kind", DATA)
-def test_other_kernels(everything_large, variant, kernel, kind):
+def test_other_kernels(variant, kernel, kind):
     plain, best = known(variant, kernel, kind, 90)
     qp = fast_problem(variant, kernel, make_data(kind, 90))
-    check_optimum(Decomposition().solve(qp, Goal(violation=1e-6)), plain, best)
+    check_optimum(Decomposition(sizes=EVERYTHING_LARGE).solve(qp, Goal(violation=1e-6)), plain, best)
 
 
 @every_variant
 @pytest.mark.parametrize("options", [{"working_set": 2}, {"working_set": 16}])
-def test_a_cache_of_few_rows_is_enough(rows_on_demand, variant, options):
+def test_a_cache_of_few_rows_is_enough(variant, options):
     """Rows come and go, but those of a step are there together: each look makes progress."""
     plain, best = known(variant, "rbf", "plain", 150)
     qp = fast_problem(variant, "rbf", make_data("plain", 150))
-    solution = Decomposition(cache_size=SMALL_CACHE, newton=False, growing=False, **options).solve(
-        qp, Goal(violation=1e-4)
-    )
+    solver = Decomposition(cache_size=SMALL_CACHE, newton=False, growing=False, sizes=ROWS_ON_DEMAND, **options)
+    solution = solver.solve(qp, Goal(violation=1e-4))
     assert solution.status is Status.CONVERGED
     assert plain.objective(solution.beta) == pytest.approx(best.objective, rel=1e-3)
 
@@ -81,39 +94,41 @@ def test_a_small_cache_with_the_constants_as_they_are(make):
     assert small.certificate.dual == pytest.approx(large.certificate.dual, rel=1e-3)
 
 
-def test_growing_solves_samples_first(everything_large):
+def test_growing_solves_samples_first():
     data = make_data("plain", 200)
     qp = CSVC().qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
-    solution = Decomposition(shrinking=False).solve(qp)
+    solution = Decomposition(shrinking=False, sizes=EVERYTHING_LARGE).solve(qp)
     sizes = solution.history.column("active")
     assert sizes[0] == 12
     assert (np.diff(sizes) >= 0).all()
     assert set(sizes) == {12, 50, 200}
-    whole = Decomposition(growing=False, shrinking=False).solve(qp)
+    whole = Decomposition(growing=False, shrinking=False, sizes=EVERYTHING_LARGE).solve(qp)
     assert set(whole.history.column("active")) == {200}
 
 
-def test_shrinking_leaves_variables_out_and_looks_at_them_again(everything_large):
+def test_shrinking_leaves_variables_out_and_looks_at_them_again():
     data = make_data("plain", 200)
     qp = CSVC(C=1000.0).qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
-    solution = Decomposition(growing=False, merging=False, newton=False).solve(qp, Goal(violation=1e-4))
+    solver = Decomposition(growing=False, merging=False, newton=False, sizes=EVERYTHING_LARGE)
+    solution = solver.solve(qp, Goal(violation=1e-4))
     sizes = solution.history.column("active")
     assert sizes.min() < 0.85 * 200
     best = verdict_on(plain_problem(Variant("c_svc", CSVC(C=1000.0)), "rbf", data))
     assert qp.objective(solution.beta) == pytest.approx(best.objective, rel=1e-5)
-    unshrunk = Decomposition(growing=False, merging=False, shrinking=False).solve(qp)
+    unshrunk = replace(solver, newton=True, shrinking=False).solve(qp)
     assert set(unshrunk.history.column("active")) == {200}
 
 
-def test_merging_solves_for_distinct_points_only(everything_large):
+def test_merging_solves_for_distinct_points_only():
     data = make_data("duplicated", 90)
     qp = CSVC().qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X), data.labels, data.weight))
     kinds = len(np.unique(np.column_stack([data.X, data.labels]), axis=0))
     assert kinds < 60
-    solution = Decomposition(growing=False, shrinking=False).solve(qp, Goal(violation=1e-6))
+    solver = Decomposition(growing=False, shrinking=False, sizes=EVERYTHING_LARGE)
+    solution = solver.solve(qp, Goal(violation=1e-6))
     assert set(solution.history.column("active")) == {kinds}
     assert (solution.beta >= qp.lower).all() and (solution.beta <= qp.upper).all()
-    apart = Decomposition(growing=False, shrinking=False, merging=False).solve(qp, Goal(violation=1e-6))
+    apart = replace(solver, merging=False).solve(qp, Goal(violation=1e-6))
     assert set(apart.history.column("active")) == {90}
     assert solution.certificate.dual == pytest.approx(apart.certificate.dual, rel=1e-7)
 
@@ -194,7 +209,7 @@ def test_last_step_gains_digits():
     assert with_step.certificate.gap < 1e-3 * without.certificate.gap
 
 
-def test_random_boxes_in_growing_samples(everything_large):
+def test_random_boxes_in_growing_samples():
     """A sample must be feasible whenever the whole is, whatever the boxes are."""
     rng = np.random.default_rng(0)
     for trial in range(12):
@@ -208,7 +223,8 @@ def test_random_boxes_in_growing_samples(everything_large):
         inside = np.clip(rng.normal(size=n), low, high)
         K = naive_kernel("rbf", X, gamma=0.5) + 0.1 * np.eye(n)
         qp = QP(PrecomputedGram(K), rng.normal(size=n), low, high, np.ones((1, n)), [inside.sum()])
-        check_optimum(Decomposition(seed=trial).solve(qp, Goal(violation=1e-6)), qp, verdict_on(qp))
+        solver = Decomposition(seed=trial, sizes=EVERYTHING_LARGE)
+        check_optimum(solver.solve(qp, Goal(violation=1e-6)), qp, verdict_on(qp))
 
 
 class TestGroups:

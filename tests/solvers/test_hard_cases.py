@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import GENERAL_SOLVERS, VARIANTS, make_data, verdict_on
+from cases import EVERYTHING_LARGE, GENERAL_SOLVERS, VARIANTS, make_data, verdict_on, with_sizes
 from maxmargin.formulations import CSVC, SVDD, EpsilonSVR, NuSVC, OneClass, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.monitor import Monitor
@@ -154,16 +154,15 @@ def test_targets_of_any_size(solver, spread):
 @every_solver
 @every_variant
 @pytest.mark.parametrize("large", [False, True])
-def test_indefinite_kernels_come_to_an_end(solver, variant, large, request):
+def test_indefinite_kernels_come_to_an_end(solver, variant, large):
     """Without a proof, but with a feasible β and without hanging, even where there is no minimum at all."""
-    if large:
-        request.getfixturevalue("everything_large")
+    options = with_sizes(solver, EVERYTHING_LARGE) if large else {}
     data = make_data("plain")
     kernel = Kernel("sigmoid", gamma=1.0, coef0=-1.0)
     K = naive_kernel("sigmoid", data.X, gamma=1.0, coef0=-1.0)
     assert np.linalg.eigvalsh(K)[0] < -1.0
     qp, plain = problems(variant.formulation, kernel, data.X, variant.targets(data))
-    solution = solve(qp, solver, monitor=Monitor(time_limit=60.0))
+    solution = solve(qp, solver, monitor=Monitor(time_limit=60.0), **options)
     if np.isinf(qp.upper).any():  # a squared loss does not bound its coefficients
         assert solution.status is Status.UNBOUNDED
     else:

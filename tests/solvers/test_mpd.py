@@ -11,24 +11,19 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import MPD, Adatron, mpd, solve
+from maxmargin.solvers import MPD, Adatron, solve
+from maxmargin.solvers.mpd import SHARE
+from maxmargin.solvers.parts.working_sets import Sizes
 
 AS_PUBLISHED = {
     "hessian": "diagonal", "clamping": False, "augment": 0.0, "eager": 0.0, "orthogonal": False, "newton": False,
     "omega": 1.0,
 }  # fmt: skip
-LARGE = {"MATRIX_UP_TO": 0, "SHRINK_FROM": 15, "GROW_FROM": 15, "STEPS_A_CALL": 20_000}
+LARGE = Sizes(matrix=0, shrink=15, grow=15, call=20_000, stall=50)  # working sets, samples, shrinking, many looks
 
 UNCONSTRAINED = [v for v in VARIANTS if v.name in ("c_svc", "epsilon_svr") and not v.formulation.fit_intercept]
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
-
-
-@pytest.fixture
-def everything_large(monkeypatch):
-    """Every problem is large enough for working sets, samples and shrinking, with frequent looks."""
-    for name, value in LARGE.items():
-        monkeypatch.setattr(mpd, name, value)
 
 
 def functions(X: np.ndarray, k: int) -> np.ndarray:
@@ -107,24 +102,17 @@ def test_weights_and_duplicates(variant, kind):
 @every_variant
 @pytest.mark.parametrize("k", [0, 3])
 @pytest.mark.parametrize("working_set", [7, 20])
-def test_working_sets_samples_and_shrinking(variant, k, working_set, everything_large):
+def test_working_sets_samples_and_shrinking(variant, k, working_set):
     qp, best = semi_parametric(variant, "rbf", k, n=100)
-    check(qp, best, solve(qp, "mpd", tol=1e-5, working_set=working_set, newton=False, cache_size=0.1))
+    options = {"working_set": working_set, "newton": False, "cache_size": 0.1, "sizes": LARGE}
+    check(qp, best, solve(qp, "mpd", tol=1e-5, **options))
 
 
 @pytest.mark.parametrize("number", range(0, len(VARIANTS), 4))
-def test_working_sets_that_must_not_move_the_multipliers(number, everything_large, monkeypatch):
+def test_working_sets_that_must_not_move_the_multipliers(number):
     """The mode that cannot cycle, from the first working set on."""
-    made = mpd._Run
-
-    def cautious(*args):
-        run = made(*args)
-        run.joint = False
-        return run
-
-    monkeypatch.setattr(mpd, "_Run", cautious)
     qp, best = semi_parametric(VARIANTS[number], "rbf", 2)
-    check(qp, best, solve(qp, "mpd", tol=1e-5, working_set=20, newton=False))
+    check(qp, best, solve(qp, "mpd", tol=1e-5, working_set=20, newton=False, joint=False, sizes=LARGE))
 
 
 PROBLEMS = {
@@ -188,7 +176,7 @@ def two_gaussians(seed: int) -> QP:
 def test_figure_1(seed):
     """Two Gaussians, 20 points each, √2 apart, C = 1000 (of all points), ε_p = ε_d = .01: MPD reports 4 among 630."""
     qp = two_gaussians(seed)
-    solution = solve(qp, "mpd", tol=0.01 / mpd.SHARE, trace=10_000, **AS_PUBLISHED)
+    solution = solve(qp, "mpd", tol=0.01 / SHARE, trace=10_000, **AS_PUBLISHED)
     trace = solution.history.trace
     primal, dual, steps = trace["primal_violation"], trace["dual_violation"], trace["dual_steps"]
     assert 1 <= steps[-1] <= 9

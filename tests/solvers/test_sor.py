@@ -15,6 +15,7 @@ from maxmargin.solution import Status
 from maxmargin.solvers import SOR, Adatron, solve
 from maxmargin.solvers.parts import row_sweeps
 from maxmargin.solvers.parts.row_sweeps import BETA, EPS, EXTRA, LOWER, RIDGE, UPPER, P, RowSweeps
+from maxmargin.solvers.parts.working_sets import Sizes
 
 FREE_BIAS = next(v for v in VARIANTS if v.name == "c_svc")
 TIGHT = 1e-7
@@ -81,16 +82,12 @@ def test_without_a_box_it_solves_a_linear_system():
         np.testing.assert_allclose(H @ solution.beta, -p, atol=1e-9)
 
 
-def test_working_sets_with_constraints(monkeypatch):
+def test_working_sets_with_constraints():
     """More variables than a working set has, free bias, rows on demand."""
-    from maxmargin.solvers import mpd
-
-    monkeypatch.setattr(mpd, "MATRIX_UP_TO", 0)
-    monkeypatch.setattr(mpd, "SHRINK_FROM", 50)
     for variant in (v for v in VARIANTS if v.name in ("c_svc", "nu_svc", "epsilon_svr")):
         qp = fast_problem(variant, "rbf", make_data("plain", 300))
         best = verdict_on(qp)
-        solution = solve(qp, "sor", tol=1e-4)
+        solution = solve(qp, "sor", tol=1e-4, sizes=Sizes(matrix=0, shrink=50))
         assert solution.status is Status.CONVERGED
         assert solution.certificate.violation < 1e-4
         assert qp.objective(solution.beta) == pytest.approx(best.objective, rel=1e-4, abs=1e-6)

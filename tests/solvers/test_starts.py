@@ -4,12 +4,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cases import GENERAL_SOLVERS, VARIANTS, Variant, fast_problem, known, make_data, plain_problem, verdict_on
+from cases import (
+    EVERYTHING_LARGE,
+    GENERAL_SOLVERS,
+    ROWS_ON_DEMAND,
+    VARIANTS,
+    Variant,
+    fast_problem,
+    known,
+    make_data,
+    plain_problem,
+    verdict_on,
+    with_sizes,
+)
 from maxmargin import threads
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solution import Status
-from maxmargin.solvers import decomposition, solve
+from maxmargin.solvers import solve
+from maxmargin.solvers.parts.working_sets import Sizes
 from referee import naive_kernel
 
 every_solver = pytest.mark.parametrize("solver", GENERAL_SOLVERS)
@@ -47,11 +60,11 @@ def test_any_start_leads_to_the_optimum(solver, variant, start):
 
 
 @every_variant
-def test_warm_start_of_merged_duplicates(variant, monkeypatch):
-    monkeypatch.setattr(decomposition, "MERGE_FROM", 0)
+def test_warm_start_of_merged_duplicates(variant):
+    options = {"newton": False, "sizes": Sizes(merge=0)}
     qp = fast_problem(variant, "rbf", make_data("duplicated"))
-    cold = solve(qp, "smo", tol=1e-4, newton=False)
-    warm = solve(qp, "smo", start=cold.beta, tol=2e-4, newton=False)
+    cold = solve(qp, "smo", tol=1e-4, **options)
+    warm = solve(qp, "smo", start=cold.beta, tol=2e-4, **options)
     assert warm.status is Status.CONVERGED
     assert warm.n_iter <= max(3, cold.n_iter // 10)
 
@@ -66,9 +79,9 @@ def test_same_seed_same_bits(solver, variant):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_same_seed_same_bits_in_growing_samples(seed, everything_large):
+def test_same_seed_same_bits_in_growing_samples(seed):
     qp = fast_problem(VARIANTS[0], "rbf", make_data("plain", 250))
-    first, second = (solve(qp, "decomposition", seed=seed, working_set=20) for _ in range(2))
+    first, second = (solve(qp, "decomposition", seed=seed, working_set=20, sizes=EVERYTHING_LARGE) for _ in range(2))
     np.testing.assert_array_equal(first.beta, second.beta)
 
 
@@ -79,14 +92,14 @@ def test_same_seed_same_bits_in_growing_samples(seed, everything_large):
     ids=lambda f: type(f).__name__,
 )
 @pytest.mark.parametrize("large", [False, True])
-def test_threads_change_nothing(solver, formulation, large, request):
-    if large:
-        request.getfixturevalue("everything_large")
+def test_threads_change_nothing(solver, formulation, large):
+    options = with_sizes(solver, EVERYTHING_LARGE) if large else {}
     data = make_data("plain", 300)
     betas = [
         solve(
             formulation.qp(Samples(KernelGram(Kernel("rbf", 0.5), data.X, n_jobs=jobs), data.labels, data.weight)),
             solver,
+            **options,
         ).beta
         for jobs in (1, 2)
     ]
@@ -95,7 +108,7 @@ def test_threads_change_nothing(solver, formulation, large, request):
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, np.asarray], ids=["sparse", "dense"])
 @pytest.mark.parametrize("working_set", [2, 64])
-def test_threads_that_share_the_work_change_nothing(make, working_set, rows_on_demand, monkeypatch):
+def test_threads_that_share_the_work_change_nothing(make, working_set, monkeypatch):
     """Long enough rows, and no work too small for a second thread."""
     monkeypatch.setattr(threads, "PIECE_WORK", 1000)
     data = make_data("plain", 2500)
@@ -106,6 +119,7 @@ def test_threads_that_share_the_work_change_nothing(make, working_set, rows_on_d
             "decomposition",
             working_set=working_set,
             cache_size=10.0,
+            sizes=ROWS_ON_DEMAND,
         ).beta
         for jobs in (1, 2, 3)
     ]

@@ -3,12 +3,12 @@
 import os
 import signal
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from cases import VARIANTS, fast_problem, known, make_data, skip_unless_takes
+from cases import EVERYTHING_LARGE, VARIANTS, fast_problem, known, make_data, skip_unless_takes
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import History, Status
@@ -119,13 +119,13 @@ def test_a_callback_that_says_nothing_stops_nothing(solver):
 
 @every_variant
 @pytest.mark.parametrize("where", [1, 3, 6])
-def test_stops_in_the_middle_of_everything(variant, where, everything_large, monkeypatch):
+def test_stops_in_the_middle_of_everything(variant, where):
     """While sampling, while some variables are left out, while duplicates are merged."""
-    monkeypatch.setattr(decomposition, "STEPS_A_CALL", 100)
+    sizes = replace(EVERYTHING_LARGE, call=100)
     qp = fast_problem(variant, "rbf", make_data("plain"))
     steps = []
     monitor = Monitor(callback=lambda step: steps.append(step) or len(steps) >= where)
-    solution = solve(qp, "decomposition", monitor=monitor, working_set=4, tol=1e-9)
+    solution = solve(qp, "decomposition", monitor=monitor, working_set=4, tol=1e-9, sizes=sizes)
     assert solution.status is Status.CALLBACK
     check_usable(solution, variant)
 

@@ -8,7 +8,9 @@ import pytest
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solvers import solve
-from maxmargin.solvers.decomposition import MATRIX_UP_TO
+from maxmargin.solvers.parts.working_sets import Sizes
+
+MATRIX_UP_TO = Sizes().matrix
 
 
 def problem(n, precomputed=False):

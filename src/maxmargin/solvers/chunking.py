@@ -26,11 +26,12 @@ from ..solution import Solution
 from .base import GOAL, answer, close, spent
 from .decomposition import Decomposition
 from .parts.fixed_sums import BIG, Groups, feasible, offsets
+from .parts.working_sets import Sizes
 
 __all__ = ["Chunking"]
 
-INNER_SHARE = 0.9  # of the tolerance: how well a chunk is solved
-FINER = 0.1  # next accuracy, of the one before, where the whole still lacks something
+INNER_SHARE = 0.9  # share of the tolerance that a chunk is solved to
+FINER = 0.1  # share of an accuracy that is asked for next, where the whole still lacks something
 REFINEMENTS = 8  # accuracies before rounding is blamed
 
 
@@ -42,6 +43,7 @@ class Chunking:
     shrinking: bool = True  # leave out stuck variables while a chunk is solved
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # which variables the first chunk holds
+    sizes: Sizes = Sizes()  # numbers of variables from which on decomposition does more than pair steps
 
     form: ClassVar[type] = QP
 
@@ -56,7 +58,9 @@ class Chunking:
         monitor = monitor or Monitor()
         gram = as_gram(qp.H)
         groups = Groups.of(qp)
-        inner = Decomposition(shrinking=self.shrinking, cache_size=self.cache_size, growing=False, merging=False)
+        inner = Decomposition(
+            shrinking=self.shrinking, cache_size=self.cache_size, growing=False, merging=False, sizes=self.sizes
+        )
         beta = feasible(groups, np.zeros(qp.n) if start is None else start, qp.lower, qp.upper, groups.sums)
         chosen = (beta != 0) | (np.random.default_rng(self.seed).permutation(qp.n) < self.chunk)
         n_iter, refined, accuracy = 0, 0, goal.first_violation

@@ -39,8 +39,7 @@ saves hardly any dual steps. With the bound and eager steps the estimate halves 
 three times the work: the default does without it.
 
 **Working sets.** Up to some hundred variables Algorithm 1 runs on all of them, as in the paper. Above, it runs on the q
-variables that violate most, whose rows come as one block; multipliers found there serve all. Variables that are
-stuck at a bound drop out; large problems start from a sample with wider boxes.
+variables that violate most, whose rows come as one block; multipliers found there serve all (parts/working_sets.py).
 
 **The end.** The nearest feasible point holds Aβ = b to rounding; where few variables are free, one Newton system for
 them and η together replaces the last, slow Gauss–Seidel steps.
@@ -53,41 +52,30 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import threads as th
-from .._jit import helper, jit
 from ..goal import Goal
-from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_more
+from ..gram import once_more
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, first_point, spent
-from .parts.constraints import Equality
-from .parts.fixed_sums import BIG, offsets
+from .base import GOAL, Answer, answer, close, first_point
+from .parts.mpd_leaves import Constraints, Rules, Trace, algorithm_1
 from .parts.newton_finish import newton_finish
-from .parts.pair_steps import HUGE, TILE, TINY_CURVATURE, gather, subtract_rows
+from .parts.pair_steps import HUGE
+from .parts.part_with_multipliers import PartWithMultipliers, PrimalDualProgress, WithMultipliers, WorkingSet
+from .parts.working_sets import GROW_TOL, NEAR, Sizes
 
 __all__ = ["MPD"]
 
-MATRIX_UP_TO = 600  # variables: up to here one matrix in float64 is the quickest of all
-STEPS_A_CALL = 20_000_000  # variables looked at between two looks at the clock: some 10 ms
-WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
-SHARE = 0.45  # of tol are ε_p and ε_d: the violation that we report is that of one that grows plus one that shrinks
-INNER_TOL = 0.1  # how much of the violation a working set may keep
+SHARE = 0.45  # share of tol that ε_p and ε_d are: a reported violation is that of one that grows and one that shrinks
+INNER_TOL = 0.1  # share of the violation that a working set may keep
+INNER_MARGIN = 0.9  # share of the tolerance below which a working set need not go
 OMEGA = 1.6  # half as many primal steps as ω = 1, or a third (measured: docs/mpd.md)
-STEP_BOUND = 1.9  # of ρ: dual steps below 2ρ converge
-SETTLED = 1e-3  # residual of Hγ_j = −a_j, whose right-hand side has mean square 1, that counts as solved
-SLOW = 0.7  # of |Aβ − b| left by a dual step: the working set cannot do better, another is due
-IN_VAIN = 5  # dual steps without a smaller |Aβ − b|: the next wait for half the violation
-FINER = 0.1  # next accuracy, of the one before, if exact products show that it was not enough
+STEP_BOUND = 1.9  # length of a dual step, in units of ρ: below 2 they converge
+FINER = 0.1  # share of an accuracy that is asked for next, if exact products show that it was not enough
 REFINEMENTS = 10  # accuracies before rounding is blamed
 NEWTON_UP_TO = 300  # free variables in a Newton system
 NEWTON_WORK = 1_000_000  # free variables × variables up to which it costs next to nothing
 PATIENCE = 100  # Gauss–Seidel steps a variable before a Newton system is tried instead
-STALL_SETS = 50  # working sets without progress
-STALL_DECREASE = 1e-13  # of the augmented Lagrangian: less is no progress
-STUCK_LOOKS, SHRINK_SHARE, SHRINK_FROM = 2, 0.2, 1500  # as in decomposition
-GROW_FROM = 5000  # variables: smaller problems are solved whole at once
-GROW_TOL = 0.05  # how well a sample is solved, whose solution is only a start
 
 
 @dataclass
@@ -101,13 +89,15 @@ class MPD:
     augment: float = 0.1  # ρ in units of the mean of H's diagonal; 0: MPD's plain Lagrangian, steps without a bound
     eager: float = 0.3  # a dual step is due when the violation is this share of ρ |Aβ − b|; 0: only below ε_p
     orthogonal: bool = True  # make rows of A orthogonal first
+    joint: bool = True  # working sets move η, until that stalls; else only η for which all variables are optimal moves
     working_set: int | None = None  # q; None: an eighth of the variables, 64 at least and 512 at most
     shrinking: bool = True  # leave out variables that are stuck at a bound
-    growing: bool = True  # start from a sample that doubles
+    growing: bool = True  # start from a sample that grows
     newton: bool = True  # solve for the free variables and η at the end, where that is cheap
     cache_size: float | str = "auto"  # megabytes for kernel rows
     trace: int = 0  # iterations of Algorithm 1 to record: both violations, η, dual and Hessian steps so far
     seed: int = 0  # order in which the sample grows
+    sizes: Sizes = Sizes(shrink=1500, stall=50)  # numbers of variables from which on each of these is worth it
 
     form: ClassVar[type] = QP
 
@@ -140,104 +130,26 @@ class MPD:
 
         Iterations are primal and dual steps; without a limit 100 a variable and at least ten million.
         """
-        run = _Run(self, qp, goal, monitor or Monitor())
+        run = Run(self, qp, goal, monitor or Monitor())
         found, reason = run.solve(start)
         if self.trace:
-            run.keep_trace()
+            run.monitor.history.trace = run.trace.columns(run.equality.T)
         return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
 
-class _Part:
-    """The problem on a subset of the variables; the others are fixed."""
-
-    def __init__(self, run: _Run, index: np.ndarray) -> None:
-        qp = run.qp
-        self.index = index
-        self.beta, self.v, self.p = run.beta[index], run.v[index], qp.p[index]
-        self.lower, self.upper, self.eps = run.lower[index], run.upper[index], qp.eps[index]
-        self.Q = np.ascontiguousarray(run.equality.Q[:, index])
-        self.rise, self.fall = offsets(self.beta, self.lower, self.upper, self.eps)
-        self.stuck_for = np.zeros(len(index), np.int64)  # looks in a row at which a variable could not violate
-        self.W = np.zeros(0, np.int64)
-        self.set: _Set | None = None
-
-    def pull(self) -> np.ndarray:
-        """How much each variable violates the conditions (iii–v)."""
-        return np.maximum(np.maximum(self.v + self.rise, -(self.v + self.fall)), 0.0)
-
-    def stuck(self, violation: float) -> np.ndarray:
-        """Which variables at a bound are further inside the conditions than any other is outside."""
-        now = (self.v + self.rise < -violation) & (self.v + self.fall > violation)
-        self.stuck_for = np.where(now, self.stuck_for + 1, 0)
-        return self.stuck_for >= STUCK_LOOKS
-
-
-class _Set:
-    """A working set as Algorithm 1 needs it: its block of H + ρ AᵀA and the systems of the dual Hessian."""
-
-    def __init__(self, run: _Run, part: _Part, W: np.ndarray) -> None:
-        self.W = W
-        self.slots = run.cache.fetch(W)
-        self.Q = np.ascontiguousarray(part.Q[:, W])
-        q = len(W)
-        self.H = np.empty((q, q), run.cache.slab.dtype)
-        gather(run.cache.slab, self.slots, W, self.H, 0, len(W))
-        self.H += run.rho * (self.Q.T @ self.Q)
-        self.diag = np.maximum(run.diag[part.index[W]] + run.rho * (self.Q**2).sum(axis=0), TINY_CURVATURE)
-        self.box = (part.lower[W], part.upper[W], part.eps[W])
-        self.gamma = np.zeros_like(self.Q)
-        self.R = self.Q.copy()
-        self.free = np.ones(q)
-        if run.options.clamping:
-            beta, (lower, upper, eps) = part.beta[W], self.box
-            self.free[(beta <= lower) | (beta >= upper) | ((beta == 0.0) & (eps > 0.0))] = 0.0
-
-
-class _Run:
+class Run(WithMultipliers):
     """One call of the solver: the state that its steps share."""
 
     def __init__(self, options: MPD, qp: QP, goal: Goal, monitor: Monitor) -> None:
-        self.options = options
-        self.qp = qp
-        self.goal = goal
-        self.monitor = monitor
-        self.gram: Gram = as_gram(qp.H)
-        if goal.first_violation < WIDE_BELOW:
-            self.gram = self.gram.wide()
-        small = qp.n <= MATRIX_UP_TO
-        if small:
-            self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
-        self.diag = self.gram.diag()
-        self.equality = Equality.of(qp, options.orthogonal)
-        self.q = options.working_set or (qp.n if small else int(np.clip(qp.n // 8, 64, 512)))
-        self.cache: RowCache
-        self._open_cache()
-        self.rho = options.augment * self._unit()
+        super().__init__(options, qp, goal, monitor)
+        if self.small and options.working_set is None:
+            self.q = qp.n
         # What lacks must fit into the boxes. Working sets, which see a part of it at a time, find that out later.
-        self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if small else 1.0
-        self.lower, self.upper = qp.lower, qp.upper  # wider while we work on a sample
-        self.beta = np.zeros(qp.n)
-        self.eta = np.zeros(self.equality.count)  # multipliers of Qβ = c
-        self.r = np.zeros(self.equality.count)
-        self.v = np.full(qp.n, np.nan)  # −(Hβ + p + Qᵀ(η + ρr)) where it is known
-        self.steps = self.duals = self.iteration = 0
-        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if self.small else 1.0
         self.shrinking = options.shrinking
-        self.joint = True  # working sets move η; else only when all variables are optimal for it, which cannot cycle
-        self.trace = np.zeros((options.trace, 4 + self.equality.count))
-        self.traced = np.zeros(3, np.int64)  # rows, dual steps and steps for the dual Hessian so far
-
-    def _open_cache(self) -> None:
-        self.cache = None  # what the one before holds is free first
-        self.cache = RowCache(self.gram, cache_bytes(self.options.cache_size), min(self.qp.n, self.q))
-
-    def _unit(self) -> float:
-        """What ρ is measured in: the curvature of H, or how fast the slopes change over the boxes, if that is more."""
-        width = self.qp.upper - self.qp.lower
-        total = float(width.sum())
-        slopes = float(np.abs(self.qp.p).max(initial=0.0)) / total if 0.0 < total < np.inf else 0.0
-        unit = max(float(np.abs(self.diag).mean()) if len(self.diag) else 0.0, slopes)
-        return unit if unit > 0.0 else 1.0
+        self.joint = options.joint
+        self.sampled: tuple[np.ndarray, int] | None = None  # β of the last sample, and the steps that led to it
+        self.trace = Trace(np.zeros((options.trace, 4 + self.equality.count)), np.zeros(3, np.int64))
 
     # -- from a first guess to a certified end ------------------------------------------------------------
 
@@ -246,459 +158,172 @@ class _Run:
         qp, goal = self.qp, self.goal
         self.equality.feasible(np.zeros(qp.n), qp.lower, qp.upper, qp.eps)  # says so if there is no feasible point
         everything = np.arange(qp.n)
-        self._begin(start)
+        self.begin(start)
         status = Status.CONVERGED if start is not None else self._grow()
         accuracy, best = goal.first_violation, None
         for _ in range(REFINEMENTS):
             try:
                 if status.converged:
-                    status = self._solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
-                if status in (Status.CONVERGED, Status.STALLED):
+                    status = self.solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
+                if status in NEAR:
                     self._settle(self.options.newton)
             except Stopped as stopped:
                 status = stopped.reason
-            near = status in (Status.CONVERGED, Status.STALLED)
+            near = status in NEAR
             if not near:  # Aβ = b to rounding; v, which would take a product, is not needed any more
+                if best is None and self.sampled is not None and self.steps - self.sampled[1] < qp.n:
+                    self.beta = self.sampled[0]  # most variables are still where the sample's decision has put them
                 self.beta = self.equality.feasible(self.beta, qp.lower, qp.upper, qp.eps)
                 if best is None and not qp.b.any() and start is None:  # costs nothing, and is better than a bad start
                     best = answer(qp, goal, first_point(qp))
             found = answer(qp, goal, self.beta)  # from here on no book-keeping counts
             self.beta = found.beta.copy()
-            self._refresh(qp.times(self.beta))
+            self.refresh(qp.times(self.beta))
             if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
                 best = found
             stop = self._record(-found.certificate.dual, found.certificate.violation, qp.n)
             if goal.met(best.certificate) or not near or stop:
                 return best, stop or status
-            if self.gram.dtype != np.float64:  # rows fell short of an exact product
-                self.gram = self.gram.wide()
-                self._open_cache()
+            self.widen()  # rows fell short of an exact product
             accuracy *= 1.0 if status is Status.STALLED else FINER
             status = Status.CONVERGED
         return best, Status.STALLED
-
-    def _begin(self, start: np.ndarray | None) -> None:
-        """β in the box, and what belongs to it: η, r and v."""
-        qp = self.qp
-        self.beta = np.clip(np.zeros(qp.n) if start is None else np.asarray(start, np.float64), qp.lower, qp.upper)
-        H_beta = qp.times(self.beta)
-        if start is not None:
-            self.eta = self.equality.multipliers(qp, self.beta, H_beta)
-        self.r = self.equality.residual(self.beta)
-        self.v = -(H_beta + qp.p + self.equality.Q.T @ (self.eta + self.rho * self.r))
-
-    def _refresh(self, H_beta: np.ndarray) -> float:
-        """The multipliers that suit a feasible β best, v of both, and the largest violation."""
-        qp = self.qp
-        self.eta = self.equality.multipliers(qp, self.beta, H_beta)
-        self.r = np.zeros_like(self.r)
-        s = H_beta + qp.p + self.equality.Q.T @ self.eta
-        self.v = -s
-        return qp.violation(self.beta, s)
 
     def _settle(self, newton: bool) -> None:
         """Aβ = b to rounding; where few variables are free, a Newton system for them, if it does any good."""
         qp = self.qp
         H_beta = -(self.v + qp.p + self.equality.Q.T @ (self.eta + self.rho * self.r))
-        H_beta = self._move_to(self.equality.feasible(self.beta, qp.lower, qp.upper, qp.eps), H_beta)
+        H_beta = self.move_to(self.equality.feasible(self.beta, qp.lower, qp.upper, qp.eps), H_beta)
         most = min(NEWTON_UP_TO, NEWTON_WORK // max(1, qp.n))
         free = (self.beta > qp.lower) & (self.beta < qp.upper) & ((qp.eps == 0.0) | (self.beta != 0.0))
         if not newton or free.sum() > most:
             return
         better = newton_finish(self.gram, qp, self.equality, self.beta, -(H_beta + qp.p), most)
         if better is not None:
-            before, violation = self.beta, self._refresh(H_beta)
-            H_beta = self._move_to(better, H_beta)
-            if self._refresh(H_beta) > violation:
+            before, violation = self.beta, self.refresh(H_beta)
+            H_beta = self.move_to(better, H_beta)
+            if self.refresh(H_beta) > violation:
                 self.beta = before
 
-    def _move_to(self, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
-        """Hβ after a move, from Hβ before it."""
-        change = beta - self.beta
-        self.beta = beta
-        moved = np.flatnonzero(change)
-        if not len(moved):
-            return H_beta
-        everywhere = np.arange(self.qp.n)
-        return H_beta + self.gram.combine_watched(moved, change[moved], everywhere, self.monitor.look, exact=True)
+    # -- samples that grow --------------------------------------------------------------------------------------
 
     def _grow(self) -> Status:
-        """A start from samples, each twice as large as the one before, with boxes as much wider as it is smaller.
+        """A start from samples, with boxes as much wider as they are smaller.
 
         Its decision function is then that of the whole, and tells on which bound new variables belong.
         """
         qp, n = self.qp, self.qp.n
-        sizes = [n]
-        zero_inside = bool((qp.lower <= 0).all() and (qp.upper >= 0).all())
-        from_zero = zero_inside and bool(np.isfinite(qp.upper - qp.lower).all()) and self.gram.ridge is None
-        while self.options.growing and from_zero and sizes[-1] > 2 * GROW_FROM:
-            sizes.append(sizes[-1] // 2)
-        if len(sizes) == 1:
-            return Status.CONVERGED
-        mixed = np.random.default_rng(self.options.seed).permutation(n)
-        known, share = np.zeros(0, np.int64), 1.0
-        for size in reversed(sizes):
-            index = np.sort(mixed[:size])
-            before, begun = share * self.beta, self.steps
+        from_zero = self.zero_inside() and bool(np.isfinite(qp.upper - qp.lower).all()) and self.gram.ridge is None
+        known, share, accuracy = np.zeros(0, np.int64), 1.0, max(self.goal.first_violation, GROW_TOL)
+        for index, wanted in self.samples(self.options.growing and from_zero):
+            if len(index) == n and not len(known):
+                break  # no sample
+            before, begun, entered = share * self.beta, self.steps, False
             try:
-                self._enter(index, known, share, size / n)
-            except Stopped as stopped:
-                self.lower, self.upper = qp.lower, qp.upper
-                self.beta = np.clip(before, qp.lower, qp.upper)
-                return stopped.reason
-            known, share = index, size / n
-            if size == n:
-                break
-            accuracy = max(self.goal.first_violation, GROW_TOL)
-            try:
-                status = self._solve_on(index, SHARE * accuracy, accuracy * n / size)
+                self.enter(index, known, share, wanted)
+                known, share, entered = index, wanted, True
+                if share == 1.0:
+                    self.sampled = before, self.steps
+                    break
+                status = self.solve_on(index, SHARE * accuracy, accuracy / share)
             except Stopped as stopped:
                 status = stopped.reason
-            if status not in (Status.CONVERGED, Status.STALLED):
+            if status not in NEAR:
                 self.lower, self.upper = qp.lower, qp.upper
                 # After fewer steps than variables most of them are still where they were put.
-                solved = self.steps - begun >= size
+                solved = entered and self.steps - begun >= len(index)
                 self.beta = np.clip(share * self.beta if solved else before, qp.lower, qp.upper)
                 return status
         return Status.CONVERGED
 
-    def _enter(self, index: np.ndarray, known: np.ndarray, before: float, share: float) -> None:
-        """Make v known on a sample that grows from ``known``, with a new share of all variables."""
-        qp, look = self.qp, self.monitor.look
-        new = np.setdiff1d(index, known, assume_unique=True)
-        level = self.equality.Q[:, new].T @ self.eta
-        used = known[self.beta[known] != 0.0]
-        v = -(qp.p[new] + level) - self.gram.combine_watched(used, self.beta[used], new, look)
-        self.lower, self.upper = qp.lower / share, qp.upper / share
-        self.beta[known] *= before / share
-        self.beta[new] = np.where(v > qp.eps[new], self.upper[new], np.where(v < -qp.eps[new], self.lower[new], 0.0))
-        self.beta = np.clip(self.beta, self.lower, self.upper)
-        used = index[self.beta[index] != 0.0]
-        self.r = self.equality.residual(self.beta)
-        self.v[index] = -(qp.p + self.equality.Q.T @ (self.eta + self.rho * self.r))[index]
-        self.v[index] -= self.gram.combine_watched(used, self.beta[used], index, look)
+    # -- Algorithm 1 on working sets ----------------------------------------------------------------------------
+
+    def part(self, index: np.ndarray) -> PartWithMultipliers:
+        return PartWithMultipliers(self, index)
+
+    def at_rest(self, index: np.ndarray, status: Status, shrunk: bool, *tol: float) -> bool:
+        if shrunk and status is Status.STALLED:
+            self.shrinking = False  # what is left may be too little to hold the constraints
+            return False
+        return not shrunk or bool(self.part(index).pull().max() < tol[0])
+
+    def minimise(self, part: PartWithMultipliers, *tol: float) -> tuple[Status, np.ndarray | None]:
+        """Algorithm 1 on one working set after the other, until all conditions hold or there are variables to drop."""
+        (tol_p, tol_d), begun = tol, self.steps
+        progress = PrimalDualProgress(self.sizes.stall)
+        while True:
+            pull = part.pull()
+            violation, lack = float(pull.max()), float(np.abs(self.r).max(initial=0.0))
+            stop = self._record(np.nan, violation, len(part.index))  # Aβ = b does not hold yet: no bound of anything
+            solved = violation < tol_p and lack < tol_d
+            tired = self.steps >= self.most_steps
+            unbounded = np.abs(part.beta).max() > HUGE
+            slow = self.options.newton and self.steps - begun > PATIENCE * self.qp.n + 10_000
+            if solved or stop or tired or unbounded or slow:
+                return self.reason(solved, stop, tired, unbounded), None
+            lagrangian = part.objective(self.multipliers) + float((self.eta + 0.5 * self.rho * self.r) @ self.r)
+            if progress.stalled(np.inf if self.joint else lagrangian, max(violation / tol_p, lack / tol_d)):
+                if not self.joint:
+                    return Status.STALLED, None
+                self.joint, progress = False, PrimalDualProgress(self.sizes.stall)  # which cannot cycle
+            if self.shrinking and lack < tol_d and len(part.index) > self.sizes.shrink:
+                stuck = part.to_leave_out(part.stuck(violation))
+                if stuck is not None:
+                    return Status.CONVERGED, stuck
+            if violation == 0.0:  # no variable has anything to do before η goes further than to where the first has
+                step = (self.rho or self.unit()) * self.r
+                self.dual_step(part, (1.0 + part.first_to_move(step)) * step)
+            elif not self.joint and violation < max(tol_p, self.options.eager * self.rho * lack):
+                if progress.stalled_at_dual_step(lack):
+                    return Status.STALLED, None
+                self.dual_step(part, self.rho * self.r)
+            else:
+                part.set = self._working_set(part, pull)
+                self._improve(part, part.set, self._rules(len(part.set.W), violation, lack, part, tol_p, tol_d))
 
     def _record(self, objective: float, violation: float, active: int) -> Status | None:
         self.iteration += 1
         return self.monitor.step(self.iteration, objective, violation, active, self.gram.evals, self.cache.hit_rate)
 
-    # -- working sets ---------------------------------------------------------------------------------------
-
-    def _solve_on(self, index: np.ndarray, tol_p: float, tol_d: float) -> Status:
-        """Minimise over ``index``, leaving out stuck variables, which come back for a last look."""
-        left_out: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # variables; all β and multipliers at that time
-        part = self._open(index)
-        while True:
-            status, stuck = self._minimise(part, tol_p, tol_d)
-            self.beta[part.index], self.v[part.index] = part.beta, part.v
-            if stuck is not None:
-                left_out.append((part.index[stuck], self.beta.copy(), self.eta + self.rho * self.r))
-                self.cache.restrict(np.flatnonzero(~stuck))
-                part = _Part(self, part.index[~stuck])
-                continue
-            if not left_out or status not in (Status.CONVERGED, Status.STALLED):
-                return status  # stopped: nobody needs v any more
-            for gone, beta, eta in left_out:
-                moved = np.flatnonzero(self.beta - beta)
-                change = self.gram.combine_watched(moved, (self.beta - beta)[moved], gone, self.monitor.look)
-                self.v[gone] -= change + self.equality.Q[:, gone].T @ (self.eta + self.rho * self.r - eta)
-            left_out.clear()
-            part = _Part(self, index)
-            if status is Status.STALLED:
-                self.shrinking = False  # what is left may be too little to hold the constraints
-            elif not status.converged or part.pull().max() < tol_p:
-                return status
-            part = self._open(index)
-
-    def _open(self, index: np.ndarray) -> _Part:
-        whole = len(index) == self.qp.n
-        if self.cache.gram.n != len(index) or not whole:
-            self.cache.restart(self.gram if whole else self.gram.take(index))
-        return _Part(self, index)
-
-    def _minimise(self, part: _Part, tol_p: float, tol_d: float) -> tuple[Status, np.ndarray | None]:
-        """Algorithm 1 on one working set after the other, until all conditions hold or there are variables to drop."""
-        progress, begun = _Progress(), self.steps
-        while True:
-            pull = part.pull()
-            violation, lack = float(pull.max()), float(np.abs(self.r).max(initial=0.0))
-            objective = self._objective(part)
-            stop = self._record(np.nan, violation, len(part.index))  # Aβ = b does not hold yet: no bound of anything
-            if violation < tol_p and lack < tol_d:
-                return Status.CONVERGED, None
-            if stop:
-                return stop, None
-            if self.steps >= self.most_steps:
-                return spent(self.goal), None
-            if np.abs(part.beta).max() > HUGE:
-                return Status.UNBOUNDED, None
-            if self.options.newton and self.steps - begun > PATIENCE * self.qp.n + 10_000:
-                return Status.STALLED, None
-            lagrangian = objective + float((self.eta + 0.5 * self.rho * self.r) @ self.r)
-            if progress.stalled(max(violation / tol_p, lack / tol_d), np.inf if self.joint else lagrangian):
-                if not self.joint:
-                    return Status.STALLED, None
-                self.joint, progress = False, _Progress()
-            if self.shrinking and lack < tol_d and len(part.index) > SHRINK_FROM:
-                stuck = part.stuck(violation)
-                if SHRINK_SHARE * len(stuck) < stuck.sum() < len(stuck):
-                    return Status.CONVERGED, stuck
-            if violation == 0.0:  # no variable has anything to do before η goes further than to where the first has
-                step = (self.rho or self._unit()) * self.r
-                self._dual_step(part, (1.0 + self._first_to_move(part, step)) * step)
-            elif not self.joint and violation < max(tol_p, self.options.eager * self.rho * lack):
-                if progress.at_dual_step(lack):
-                    return Status.STALLED, None
-                self._dual_step(part, self.rho * self.r)
-            else:
-                self._improve(part, pull, violation, lack, tol_p, tol_d)
-
-    def _objective(self, part: _Part) -> float:
-        """The objective, up to the constant that the fixed variables add."""
-        level = part.Q.T @ (self.eta + self.rho * self.r)
-        return float(0.5 * part.beta @ (part.p - part.v - level) + part.eps @ np.abs(part.beta))
-
-    def _dual_step(self, part: _Part, step: np.ndarray) -> None:
-        self.eta += step
-        part.v -= part.Q.T @ step
-        self.duals += 1
-        self.steps += 1
-
-    def _first_to_move(self, part: _Part, step: np.ndarray) -> float:
-        """Dual steps after which the first variable violates its conditions; the dual function is linear until then."""
-        slope = part.Q.T @ step
-        room = np.where(slope > 0.0, part.v + part.fall, part.v + part.rise)
-        can = (slope != 0.0) & (np.abs(room) < BIG / 2)
-        return float((room[can] / slope[can]).min(initial=np.inf)) if can.any() else 0.0
-
-    def _working_set(self, part: _Part, pull: np.ndarray) -> _Set:
+    def _working_set(self, part: PartWithMultipliers, pull: np.ndarray) -> WorkingSet:
         """The variables that violate most, and as many of the set before: free ones first."""
         m = len(pull)
         q = min(m, self.q, self.cache.capacity)
         if q == m:
-            return part.set if part.set is not None else _Set(self, part, np.arange(m))
+            return part.set if part.set is not None else WorkingSet(self, part, np.arange(m))
         old = part.set.W if part.set is not None else np.zeros(0, np.int64)
         count = max(1, q // 2) if len(old) else q
         new = np.argpartition(-pull, count - 1)[:count]
-        new = new[pull[new] > 0.0]
-        old = np.setdiff1d(old, new, assume_unique=True)
-        at_bound = (part.beta[old] <= part.lower[old]) | (part.beta[old] >= part.upper[old])
-        old = old[np.argsort(at_bound, kind="stable")]
-        return _Set(self, part, np.sort(np.concatenate([new, old[: q - len(new)]])))
+        return WorkingSet(self, part, part.with_old(new[pull[new] > 0.0], old, q))
 
-    def _improve(self, part: _Part, pull, violation: float, lack: float, tol_p: float, tol_d: float) -> None:
+    def _rules(self, q: int, violation: float, lack: float, part, tol_p: float, tol_d: float) -> Rules:
+        """How far Algorithm 1 goes on q variables: not as far as all of them need if they are only some."""
+        options, whole = self.options, q == len(part.index)
+        inner_p = tol_p if whole else max(INNER_TOL * violation, INNER_MARGIN * tol_p)
+        inner_d = tol_d if whole else max(INNER_TOL * lack, INNER_MARGIN * tol_d)
+        return Rules(
+            omega=options.omega,
+            estimate=options.hessian != "bound" and self.joint,
+            full=options.hessian == "full",
+            clamping=options.clamping,
+            settled=options.settled,
+            rho=self.rho,
+            eager=options.eager,
+            bound=STEP_BOUND * self.rho if self.rho > 0 else np.inf,
+            tol_p=inner_p,
+            tol_d=inner_d if self.joint else np.inf,
+            whole=whole,
+            most=min(self.most_steps - self.steps, max(1000, self.sizes.call // q)),
+        )
+
+    def _improve(self, part: PartWithMultipliers, S: WorkingSet, rules: Rules) -> None:
         """Algorithm 1 on the working set, then v brought up to date everywhere."""
-        options = self.options
-        part.set = S = self._working_set(part, pull)
-        W, whole = S.W, len(S.W) == len(pull)
-        v, beta, rise, fall = part.v[W], part.beta[W], part.rise[W], part.fall[W]
-        r, eta = self.r.copy(), self.eta.copy()
-        steps, duals = algorithm_1(
-            S.H, S.diag, S.Q, v, beta, *S.box, rise, fall, self.eta, self.r, S.gamma, S.R, S.free,
-            options.omega, options.hessian != "bound" and self.joint, options.hessian == "full", options.clamping,
-            options.settled, self.rho, options.eager, STEP_BOUND * self.rho if self.rho > 0 else np.inf,
-            tol_p if whole else max(INNER_TOL * violation, 0.9 * tol_p),
-            np.inf if not self.joint else tol_d if whole else max(INNER_TOL * lack, 0.9 * tol_d),
-            whole, min(self.most_steps - self.steps, max(1000, STEPS_A_CALL // len(W))), self.trace, self.traced,
-        )  # fmt: skip
+        found, eta, r = S.variables(part), self.eta.copy(), self.r.copy()
+        steps, duals = algorithm_1(S.H, found, Constraints(S.Q, self.eta, self.r), S.hessian, rules, self.trace)
         self.steps += steps + duals
-        self.duals += duals
-        delta = beta - part.beta[W]
-        part.beta[W], part.rise[W], part.fall[W] = beta, rise, fall
-        if whole:
-            part.v = v
-            return
-        moved = np.flatnonzero(delta)
-        slab, slots, delta = self.cache.slab, S.slots[moved], delta[moved]
-        grain = th.grain(len(slots))
-        th.spread(lambda a, b: subtract_rows(slab, slots, delta, part.v, a, b), len(part.v), self.gram.threads, grain)
-        part.v -= part.Q.T @ (self.eta - eta + self.rho * (self.r - r))
-
-    def keep_trace(self) -> None:
-        """The recorded iterations as columns of the history."""
-        rows = self.trace[: self.traced[0]]
-        self.monitor.history.trace = {
-            "primal_violation": rows[:, 0], "dual_violation": rows[:, 1], "dual_steps": rows[:, 2].astype(np.int64),
-            "hessian_steps": rows[:, 3].astype(np.int64), "eta": rows[:, 4:] @ self.equality.T,
-        }  # fmt: skip
-
-
-class _Progress:
-    """Notices when neither the violations nor the augmented Lagrangian get any smaller."""
-
-    def __init__(self) -> None:
-        self.merit = self.value = self.lack = np.inf
-        self.waited = self.waited_duals = 0
-
-    def stalled(self, merit: float, value: float) -> bool:
-        better = merit < 0.99 * self.merit or value < self.value - STALL_DECREASE * abs(value)
-        self.merit, self.value = min(self.merit, merit), min(self.value, value)
-        self.waited = 0 if better else self.waited + 1
-        return self.waited >= STALL_SETS
-
-    def at_dual_step(self, lack: float) -> bool:
-        """Whether dual steps stall; if not, the Lagrangian starts anew."""
-        self.waited_duals = 0 if lack < 0.9 * self.lack else self.waited_duals + 1
-        self.lack, self.value, self.waited = min(self.lack, lack), np.inf, 0
-        return self.waited_duals >= STALL_SETS
-
-
-@jit
-def algorithm_1(
-    H, diag, Q, v, beta, lower, upper, eps, rise, fall, eta, r, gamma, R, free,
-    omega, estimate, full, clamping, settled, rho, eager, bound, tol_p, tol_d, whole, most, trace, traced,
-):  # fmt: skip
-    """Algorithm 1 on a matrix in memory, H + ρ QᵀQ; returns the number of primal and of dual steps.
-
-    Variables move in place: v, β, rise, fall, η, r, and γ, R, free of the dual Hessian's systems.
-    """
-    n, k = len(v), len(Q)
-    M = np.zeros((k, k))
-    step = np.empty(k)
-    steps = duals = 0
-    lack_before = least_lack = np.inf
-    content, in_vain = tol_p, 0  # violation below which a dual step is due; dual steps that did not help
-    i = 0
-    t = 0.0
-    while True:
-        # One step on each of the k systems Hγ = −a, at the largest residual
-        waiting = False
-        if estimate:
-            for j in range(k):
-                best = 0.0
-                w = 0
-                for t0 in range(0, n, TILE):
-                    high = 0.0
-                    for s in range(t0, min(t0 + TILE, n)):
-                        high = max(high, abs(R[j, s]) * free[s])
-                    if high > best:
-                        best = high
-                        w = t0
-                if best > SETTLED:
-                    waiting = settled
-                    for s in range(w, min(w + TILE, n)):
-                        if abs(R[j, s]) * free[s] == best:
-                            w = s
-                            break
-                    change = -R[j, w] / diag[w]
-                    gamma[j, w] += change
-                    traced[2] += 1
-                    for s in range(n):
-                        R[j, s] += change * H[w, s]
-        # v after the last primal step, and the next variable: the largest decrease of the objective, which for
-        # equal H_ii is the largest violation
-        violation = 0.0
-        best = 0.0
-        w = 0
-        for t0 in range(0, n, TILE):
-            t1 = min(t0 + TILE, n)
-            if t != 0.0:
-                for s in range(t0, t1):
-                    v[s] -= t * H[i, s]
-            high = 0.0
-            for s in range(t0, t1):
-                pull = max(max(v[s] + rise[s], -(v[s] + fall[s])), 0.0)
-                violation = max(violation, pull)
-                high = max(high, pull * pull / diag[s])
-            if high > best:
-                best = high
-                w = t0
-        t = 0.0
-        lack = 0.0
-        for j in range(k):
-            lack = max(lack, abs(r[j]))
-        if traced[0] < len(trace):
-            row = trace[traced[0]]
-            row[0], row[1], row[2], row[3] = violation, lack, traced[1], traced[2]
-            for j in range(k):
-                row[4 + j] = eta[j]
-            traced[0] += 1
-        if violation < tol_p and lack < tol_d:
-            return steps, duals
-        if steps + duals >= most:
-            return steps, duals
-        if lack >= tol_d and violation < max(content, eager * rho * lack) and not waiting:
-            if not whole and lack > SLOW * lack_before:
-                return steps, duals
-            lack_before = lack
-            in_vain = in_vain + 1 if rho > 0.0 and lack >= least_lack else 0
-            least_lack = min(least_lack, lack)
-            if in_vain == IN_VAIN:  # what the primal steps leave undone is as large as what is lacking
-                content, in_vain = 0.5 * content, 0
-            if estimate:
-                for a in range(k):
-                    for c in range(k):
-                        x = 0.0
-                        if a == c or full:
-                            for s in range(n):
-                                x -= Q[a, s] * gamma[c, s] + gamma[a, s] * R[c, s]
-                        M[a, c] = x
-                _newton_step(M, r, bound, step)
-            else:
-                for j in range(k):
-                    step[j] = rho * r[j]
-            for j in range(k):
-                if not abs(eta[j] + step[j]) < HUGE:  # without a bound on steps they may diverge
-                    return steps, duals
-            for j in range(k):
-                eta[j] += step[j]
-                for s in range(n):
-                    v[s] -= step[j] * Q[j, s]
-            duals += 1
-            traced[1] += 1
-            continue
-        steps += 1
-        if best == 0.0:
-            continue
-        for s in range(w, min(w + TILE, n)):
-            pull = max(max(v[s] + rise[s], -(v[s] + fall[s])), 0.0)
-            if pull * pull / diag[s] == best:
-                i = s
-                break
-        # The minimum of ½ H_ii x² − (H_ii β_i + v_i) x + ε_i |x| in the box: soft threshold, then clip; over-relaxed,
-        # further in the same direction, but not over the corner at 0
-        x = diag[i] * beta[i] + v[i]
-        x = (max(x - eps[i], 0.0) + min(x + eps[i], 0.0)) / diag[i]
-        x = min(max(x, lower[i]), upper[i])
-        further = min(max(beta[i] + omega * (x - beta[i]), lower[i]), upper[i])
-        if eps[i] == 0.0 or further * x > 0.0:
-            x = further
-        t = x - beta[i]
-        beta[i] = x
-        rise[i] = -BIG if x >= upper[i] else (-eps[i] if x >= 0.0 else eps[i])
-        fall[i] = BIG if x <= lower[i] else (-eps[i] if x > 0.0 else eps[i])
-        for j in range(k):
-            r[j] += t * Q[j, i]
-        if estimate and clamping:
-            now = 1.0 if lower[i] < x < upper[i] and (eps[i] == 0.0 or x != 0.0) else 0.0
-            if now != free[i]:
-                free[i] = now
-                for j in range(k):
-                    change = gamma[j, i]
-                    if now == 0.0 and change != 0.0:
-                        gamma[j, i] = 0.0
-                        for s in range(n):
-                            R[j, s] -= change * H[i, s]
-        if abs(x) > HUGE:
-            return steps, duals
-
-
-@helper
-def _newton_step(M, r, bound, step):
-    """step = (A H⁻¹ Aᵀ)⁻¹ (Aβ − b), its eigenvalues no larger than the bound."""
-    k = len(r)
-    S = np.empty((k, k))
-    for a in range(k):
-        for c in range(k):
-            S[a, c] = 0.5 * (M[a, c] + M[c, a])
-    lam, V = np.linalg.eigh(S)
-    least = max(1e-12 * lam[k - 1], 1e-300)
-    for j in range(k):
-        step[j] = 0.0
-    for a in range(k):
-        along = 0.0
-        for j in range(k):
-            along += V[j, a] * r[j]
-        along *= min(1.0 / max(lam[a], least), bound)
-        for j in range(k):
-            step[j] += V[j, a] * along
+        change = part.take_over(S.W, found)
+        if rules.whole:
+            part.v = found.v
+        else:
+            self.subtract(part.v, S.slots, change)
+            part.v -= part.Q.T @ (self.eta - eta + self.rho * (self.r - r))

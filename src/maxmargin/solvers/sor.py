@@ -35,6 +35,7 @@ from .base import GOAL, Answer, answer, better, close, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
 from .parts.row_sweeps import MEMORY, Memory, RowSweeps
+from .parts.working_sets import Sizes
 
 __all__ = ["SOR", "Adatron"]
 
@@ -51,6 +52,7 @@ class Adatron:
     shrinking: bool = True  # leave out variables that are stuck at a bound
     cache_size: float | str = "auto"  # megabytes for kernel rows
     seed: int = 0  # order in which a large problem grows from a sample
+    sizes: Sizes = Sizes()  # numbers of variables that make a problem large
 
     form: ClassVar[type] = QP
 
@@ -75,7 +77,7 @@ class Adatron:
         if objection:
             raise ValueError(objection)
         # Without equality constraints the steps of decomposition are those of the Adatron, in blocks of rows.
-        steps = Decomposition(shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
+        steps = Decomposition(shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed, sizes=self.sizes)
         return steps.solve(qp, goal, start, monitor)
 
 
@@ -91,6 +93,7 @@ class SOR:
     cache_size: float | str = "auto"  # megabytes for kernel rows
     memory: Memory = MEMORY  # for rows of features that cannot be swept where they are
     seed: int = 0  # order of the rows in a sweep, or in which a large problem grows from a sample
+    sizes: Sizes = MPD.sizes  # numbers of variables that make a problem large, without rows of features
 
     form: ClassVar[type] = QP
     features: ClassVar[bool] = True  # works on features where a kernel has them
@@ -117,7 +120,13 @@ class SOR:
         gram = as_gram(qp.H)
         form = linear_form(gram)
         if form is None:
-            steps = MPD(omega=self.omega or OMEGA, shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed)
+            steps = MPD(
+                omega=self.omega or OMEGA,
+                shrinking=self.shrinking,
+                cache_size=self.cache_size,
+                seed=self.seed,
+                sizes=self.sizes,
+            )
             return steps.solve(qp, goal, start, monitor)
         run = RowSweeps(
             qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor, self.memory

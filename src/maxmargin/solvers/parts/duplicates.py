@@ -10,9 +10,8 @@ from ..._jit import jit
 from ...gram import as_gram
 from ...problem import QP
 
-__all__ = ["MERGE_FROM", "Merged", "merge_duplicates"]
+__all__ = ["Merged", "merge_duplicates"]
 
-MERGE_FROM = 2000  # variables: below, looking for duplicates costs more than they do
 MERGE_GAIN = 0.98  # share of distinct variables above which merging is not worth it
 
 

@@ -16,7 +16,7 @@ from ..._jit import dot, helper, jit
 from ...problem import GAP_ROUNDING
 from . import pair_steps as steps_on
 from .fixed_sums import BIG
-from .pair_steps import HUGE
+from .pair_steps import HUGE, Variables
 
 __all__ = ["certify_slice", "solve_slice"]
 
@@ -608,15 +608,11 @@ def solve_slice(
             made = 0
             missing = 0
             while missing >= 0:
+                own = Variables(v, x, own_lower, own_upper, own_eps, diag, rise, fall)
                 if grouped:
-                    some, _, missing = pair_steps(
-                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, edges, True,
-                        MARGIN * tol, limit - made,
-                    )  # fmt: skip
+                    some, _, missing = pair_steps(H, slot, own, edges, True, MARGIN * tol, limit - made)
                 else:
-                    some, _, missing = single_steps(
-                        H, slot, v, x, own_lower, own_upper, own_eps, diag, rise, fall, MARGIN * tol, limit - made
-                    )
+                    some, _, missing = single_steps(H, slot, own, MARGIN * tol, limit - made)
                 made += some
                 if missing >= 0:
                     load_row(missing, K, where, own_ridge, own_sign, H, slot)
