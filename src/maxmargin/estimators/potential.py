@@ -167,7 +167,7 @@ class _Potential(Machine):
             self._places = np.arange(X.shape[1] if self.kernel in MATRICES else len(self.objects))
         # A weight is that many copies of a sample. Where samples are columns too, copies of a column share their box.
         self._copies = weight[self._rows] if itself or paired else np.ones(len(self._places))
-        self._kernel_ = None
+        self._kernel_: Any = None  # a Kernel, where it is compiled
         if isinstance(self.kernel, str) and self.kernel not in MATRICES:
             gamma = 0.0 if self.kernel == "linear" else self._resolve_gamma(X[self._rows], weight[self._rows])
             self._kernel_ = Kernel(self.kernel, gamma, float(self.coef0), float(self.degree))

@@ -153,6 +153,7 @@ class Normal:
                 self._flush()
 
     def _flush(self) -> None:
+        assert self.buffer is not None
         rows = self.buffer[: self.filled].T
         if self.sum is None:
             self.sum = np.zeros((self.size, self.size), order="F")
@@ -169,9 +170,11 @@ class Normal:
         if self.sum is not None and self.scattered is not None:
             self.sum += self.scattered
             self.scattered.fill(0.0)
-        if self.sum is None and self.scattered is None:
+        if self.sum is None and self.scattered is not None:
+            return self.scattered
+        if self.sum is None:
             self.sum = np.zeros((self.size, self.size), order="F")
-        return self.scattered if self.sum is None else self.sum
+        return self.sum
 
 
 class Dense(Block):

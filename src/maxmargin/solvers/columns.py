@@ -116,6 +116,7 @@ class Columns:
             stop = monitor.step(
                 passes, now, worst, int(np.count_nonzero(beta)), gram.evals, 0.0, found.certificate.primal
             )
+            reason: Status | None
             if goal.met(found.certificate):
                 reason = Status.CONVERGED
             elif stalls >= STALLS or not worst > 0.0:

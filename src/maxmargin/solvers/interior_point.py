@@ -89,7 +89,9 @@ class InteriorPoint:
         monitor = monitor or Monitor()
         steps = 0
         if self.screening and screens(qp):
-            solution = self._screened(qp, goal, as_gram(qp.H).factor(), start, monitor)
+            factor = as_gram(qp.H).factor()
+            assert factor is not None  # of the rows that are screened
+            solution = self._screened(qp, goal, factor, start, monitor)
             if solution.status not in (Status.STALLED, Status.EXHAUSTED):
                 return solution
             near = solution.certificate.relative_gap < NEAR_GAP
@@ -183,7 +185,7 @@ class _Run:
                     stalled = progress.stalled or tries >= self.options.tries or not self._step()
                 except Stopped as stopped:
                     overtime = stopped.reason
-        if solved:
+        if best is not None and solved:
             return best, Status.CONVERGED
         if overtime:
             return self._in_time(best, relative, start), overtime

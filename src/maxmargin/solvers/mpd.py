@@ -57,7 +57,7 @@ from ..gram import once_more
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, close, first_point
+from .base import GOAL, Answer, answer, better, close, first_point
 from .parts.mpd_leaves import Constraints, Rules, Trace, algorithm_1
 from .parts.newton_finish import newton_finish
 from .parts.pair_steps import HUGE
@@ -179,14 +179,14 @@ class Run(WithMultipliers):
             found = answer(qp, goal, self.beta)  # from here on no book-keeping counts
             self.beta = found.beta.copy()
             self.refresh(qp.times(self.beta))
-            if best is None or goal.met(found.certificate) or found.certificate.gap < best.certificate.gap:
-                best = found
+            best = better(goal, best, found)
             stop = self._record(-found.certificate.dual, found.certificate.violation, qp.n)
             if goal.met(best.certificate) or not near or stop:
                 return best, stop or status
             self.widen()  # rows fell short of an exact product
             accuracy *= 1.0 if status is Status.STALLED else FINER
             status = Status.CONVERGED
+        assert best is not None
         return best, Status.STALLED
 
     def _settle(self, newton: bool) -> None:

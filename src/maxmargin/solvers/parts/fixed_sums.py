@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...problem import QP
+from .least_squares import least_squares
 
 __all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 
@@ -123,7 +124,7 @@ class Groups:
             return np.zeros(0)
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
-        return np.linalg.lstsq(self.columns.T, levels, rcond=None)[0]
+        return least_squares(self.columns.T, levels)
 
 
 def pairs_keep(A: np.ndarray) -> bool:
