@@ -123,7 +123,8 @@ def test_huge_cost_of_contradictory_data(solver, loss):
     qp, _ = problems(CSVC(C=1e10, loss=loss), Kernel("rbf", 0.5), X, y)
     solution = solve(qp, solver)
     assert solution.status is Status.CONVERGED
-    assert solution.certificate.relative_gap < 1e-9
+    # Slopes are known to 1e10 · 2⁻⁵³ = 1e-6, which C turns into 1e4 of an objective of 2e10.
+    assert solution.certificate.relative_gap < 1e-6
     assert solution.certificate.infeasibility <= 1e-5  # of sums of 1e10
 
 

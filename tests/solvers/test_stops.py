@@ -83,7 +83,8 @@ def test_iteration_limit(solver, variant):
     qp = fast_problem(variant, "rbf", make_data("plain"))
     skip_unless_takes(solver, qp)
     solution = solve(qp, solver, tol=1e-9, max_iter=1)
-    assert solution.status is Status.MAX_ITERATIONS
+    at_once = solver == "interior-point" and "squared_error" in str(variant)  # least squares are one system
+    assert solution.status is (Status.CONVERGED if at_once else Status.MAX_ITERATIONS)
     assert solution.n_iter == 1
     check_usable(solution, variant)
 

@@ -20,6 +20,7 @@ from .base import Decision, Samples
 
 __all__ = ["NuSVR"]
 
+DUST = 4 * np.finfo(float).eps  # of u − v: a sum u + v that small is their rounding
 BALANCED = 1e-12  # of Σ|β|: a sum that small is 0
 
 
@@ -53,7 +54,9 @@ class NuSVR:
         n = len(beta) // 2
         own = int(self.fit_intercept)
         eta = solution.multipliers
-        coef = _balanced(beta[:n] + beta[n:], qp.upper[:n]) if own else beta[:n] + beta[n:]
+        coef = beta[:n] + beta[n:]
+        coef = np.where(np.abs(coef) > DUST * (beta[:n] - beta[n:]), coef, 0.0)  # what is left of two that cancel
+        coef = _balanced(coef, qp.upper[:n]) if own else coef
         return Decision(coef, float(eta[:own].sum()), found=max(0.0, float(eta[own])))
 
     def unit(self, weight: np.ndarray) -> float:
