@@ -86,7 +86,8 @@ def test_iteration_limit(solver, variant):
     at_once = solver == "interior-point" and "squared_error" in str(variant)  # least squares are one system
     assert solution.status is (Status.CONVERGED if at_once else Status.MAX_ITERATIONS)
     assert solution.n_iter == 1
-    check_usable(solution, variant)
+    if not at_once:
+        check_usable(solution, variant)
 
 
 @every_solver
