@@ -30,6 +30,7 @@ would be rounding.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ from .solution import Certificate
 __all__ = ["QP", "ERM"]
 
 GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
+SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SPAN = 1 << 20  # variables that are looked at together, so that what is computed from them takes little memory
 
@@ -111,6 +113,12 @@ class QP:
             self._last["exact"] = replace(self, H=original)
         return self._last["exact"]
 
+    def kept(self, name: str, make: Callable[[QP], Any]) -> Any:
+        """make(this problem), made once."""
+        if name not in self._last:
+            self._last[name] = make(self)
+        return self._last[name]
+
     def times(self, beta: np.ndarray) -> np.ndarray:
         """Hβ in float64, from the problem and not from a solver's book-keeping; not to be written to.
 
@@ -118,9 +126,15 @@ class QP:
         """
         beta = np.ascontiguousarray(beta, np.float64)
         name = hashlib.blake2b(beta.data, digest_size=16).digest()  # not a copy: there may be many millions
-        if self._last.get("name") != name:
+        if self._last.get("name") != name and not self._rounded(beta):
             self._last.update(name=name, **self._products(beta))
+            self._last["beta"] = beta.copy() if self._last["w"] is None else None
         return self._last["H_beta"]
+
+    def _rounded(self, beta: np.ndarray) -> bool:
+        """Whether β is the last one but for its own rounding, as after a scale and back: so is its product then."""
+        last = self._last.get("beta")
+        return last is not None and bool((np.abs(beta - last) <= SAME_NUMBER * np.abs(last)).all())
 
     def weights(self, beta: np.ndarray) -> np.ndarray | None:
         """Zᵀβ where H is known by features, or None."""

@@ -24,6 +24,7 @@ __all__ = ["Points", "make_points", "cross", "weigh"]
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
+BLAS_PACE = 8  # multiply-adds of a product by BLAS in the time that one takes elsewhere
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
 MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
 KERNEL_COST = 16  # multiply-adds that take as long as turning an inner product into a kernel value
@@ -176,7 +177,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         if not contiguous:
             out[slots, a:b] = block
 
-    grain = max(LEAST_COLUMNS, th.grain(left.n * (right.d + KERNEL_COST)))
+    grain = max(LEAST_COLUMNS, th.grain(left.n * (right.d + KERNEL_COST) / BLAS_PACE))
     tile = max(2 * LEAST_COLUMNS, TILE_BYTES // max(1, left.n * out.itemsize))
     th.spread(fill, right.n, threads, grain, longest=tile)
     return out
@@ -207,7 +208,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
             transform(block, 0, left.n, *spec, part.near_norms, left.near_norms)
         np.matmul(block.astype(np.float64, copy=False), coef, out=out[a:b])
 
-    grain = th.grain(left.n * (right.d + KERNEL_COST))
+    grain = th.grain(left.n * (right.d + KERNEL_COST) / BLAS_PACE)
     tile = TILE_BYTES // (left.n * left.dtype.itemsize)
     th.spread(fill, right.n, threads, grain, align=8, longest=tile)
     return out

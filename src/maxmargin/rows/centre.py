@@ -42,13 +42,14 @@ def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
         return centre
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
     some = present[np.unique(np.linspace(0, len(present) - 1, SAMPLE_ROWS).astype(np.int64))]
-    sample = _gathered(rows, some)
-    first = sample[0]
-    mean, spread = _moments([(sample, np.ones(len(sample)))], first)
-    features = np.flatnonzero(np.abs(mean) > FAR_FROM_ORIGIN / DOUBT * spread)
+    features, sample = _candidates(rows, some)
     if not len(features):
         return centre
-    first = first[features]
+    mean, spread = _moments([(sample, np.ones(len(sample)))], sample[0])
+    doubtful = np.abs(mean) > FAR_FROM_ORIGIN / DOUBT * spread
+    features, first = features[doubtful], sample[0, doubtful]
+    if not len(features):
+        return centre
     with _one_thread(rows):
         mean, spread = _moments(((_columns(tile, features), weight[a:b]) for a, b, tile in _tiles(rows)), first)
     far = np.abs(mean) > FAR_FROM_ORIGIN * spread
@@ -105,6 +106,15 @@ def _tiles(rows: Rows) -> Iterator[tuple[int, int, Dense | Sparse]]:
     for block, start in zip(rows.blocks, rows.edges[:-1], strict=True):
         for a, b, tile in block.tiles():
             yield int(start) + a, int(start) + b, tile
+
+
+def _candidates(rows: Rows, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features that may be far, and their values in these rows: one that is absent from some of them is not far."""
+    if not rows.sparse:
+        return np.arange(rows.d), _gathered(rows, index)
+    some = rows.matrix(index)
+    features = np.flatnonzero(np.bincount(some.indices, minlength=rows.d) == len(index))
+    return features, np.asarray(some[:, features].toarray(), np.float64)
 
 
 def _gathered(rows: Rows, index: np.ndarray) -> np.ndarray:

@@ -30,6 +30,11 @@ class Groups:
 
     @classmethod
     def of(cls, qp: QP) -> Groups:
+        """The groups of a problem, which are found once."""
+        return qp.kept("groups", cls._of)
+
+    @classmethod
+    def _of(cls, qp: QP) -> Groups:
         k = len(qp.A)
         if k == 0:
             return cls(np.zeros(qp.n, np.int64), np.zeros((0, 0)), np.zeros(0))

@@ -50,7 +50,7 @@ class Sizes:
     matrix: int = 600  # variables up to which one matrix in float64 is computed whole: nothing is quicker
     pairs: int = 2500  # variables up to which a pass over all of them for the best pair is worth its time
     merge: int = 2000  # variables from which on looking for duplicates costs less than they do
-    shrink: int = 200  # variables from which on a step over few of them costs less than over all
+    shrink: int = 1500  # variables from which on a step over few of them costs less than over all
     grow: int = 5000  # variables from which on a sample is solved first: the smallest has half to twice as many
     block: int = 64  # rows that are computed together if one is missing: a block costs little more than a row
     call: int = 5_000_000  # variables that steps look at between two looks at the clock, some 10 ms
