@@ -196,13 +196,13 @@ class Dense(System):
     def solve(self, r):
         n = len(self.theta)
         rho, missing = _wanted(self.theta, self.A, r)
-        step = self._solve(rho, missing)
-        delta, eta = step[:n], step[n:]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step that is not finite is not taken
+            step = self._solve(rho, missing)
+            delta, eta = step[:n], step[n:]
             left = rho - self.H @ delta - self.shift * delta - np.where(self.theta > 0.0, delta / self.theta, 0.0)
-        left -= self.A.T @ eta
-        left[self.theta == 0.0] = 0.0
-        return step + self._solve(left, missing - self.A @ delta)
+            left -= self.A.T @ eta
+            left[self.theta == 0.0] = 0.0
+            return step + self._solve(left, missing - self.A @ delta)
 
     def _solve(self, rho: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """[Δβ; Δη] with (H + Θ⁻¹) Δβ + Aᵀ Δη = ρ and A Δβ = missing."""
