@@ -131,7 +131,8 @@ def test_well_formed_rows_of_any_kind_pass(Machine, form):
 @pytest.mark.parametrize("form", [sp.lil_array, sp.dok_array, sp.dia_array], ids=lambda f: f.__name__)
 def test_other_sparse_formats_pass(form):
     X, y = samples()
-    SVC().fit(form(X), y)
+    same = SVC().fit(sp.csr_array(X), y).decision_function(X)
+    np.testing.assert_array_equal(SVC().fit(form(X), y).decision_function(X), same)
 
 
 # -- more features than 32 bits can number --------------------------------------------------------------

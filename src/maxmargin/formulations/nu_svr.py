@@ -20,7 +20,7 @@ from .base import Decision, Samples
 
 __all__ = ["NuSVR"]
 
-DUST = 4 * np.finfo(float).eps  # of u − v: a sum u + v that small is their rounding
+DUST = 4 * np.finfo(float).eps  # of Σ (u − v): a sum of u + v that small is their rounding
 BALANCED = 1e-12  # of Σ|β|: a sum that small is 0
 
 
@@ -55,8 +55,7 @@ class NuSVR:
         own = int(self.fit_intercept)
         eta = solution.multipliers
         coef = beta[:n] + beta[n:]
-        coef = np.where(np.abs(coef) > DUST * (beta[:n] - beta[n:]), coef, 0.0)  # what is left of two that cancel
-        coef = _balanced(coef, qp.upper[:n]) if own else coef
+        coef = _balanced(coef, qp.upper[:n], DUST * float((beta[:n] - beta[n:]).sum())) if own else coef
         return Decision(coef, float(eta[:own].sum()), found=max(0.0, float(eta[own])))
 
     def unit(self, weight: np.ndarray) -> float:
@@ -70,10 +69,12 @@ class NuSVR:
         return qp.settled(pair if self.fit_intercept else pair * qp.H.sign), eta
 
 
-def _balanced(coef: np.ndarray, most: np.ndarray) -> np.ndarray:
+def _balanced(coef: np.ndarray, most: np.ndarray, rounding: float) -> np.ndarray:
     """β with Σβ = 0 in its own units: where u and v are large and nearly cancel, their sums are rounding of those."""
     lack, size = float(coef.sum()), np.where(np.abs(coef) < most, np.abs(coef), 0.0)
     total = float(size.sum())
-    if abs(lack) <= BALANCED * float(np.abs(coef).sum()) or abs(lack) >= total:
+    if abs(lack) <= BALANCED * float(np.abs(coef).sum()):
         return coef
+    if abs(lack) >= total:  # all of one sign: nothing but rounding adds up to 0
+        return np.zeros_like(coef) if abs(lack) <= rounding else coef
     return coef - lack * size / total
