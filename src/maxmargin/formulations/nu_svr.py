@@ -56,6 +56,9 @@ class NuSVR:
         eta = solution.multipliers
         coef = beta[:n] + beta[n:]
         coef = _balanced(coef, qp.upper[:n], DUST * float((beta[:n] - beta[n:]).sum())) if own else coef
+        if len(qp.A) == 2 and not coef.any():  # no function: multipliers belong to u and v whose rounding a kernel sees
+            low, high = -float(qp.p[:n].max()), -float(qp.p[:n].min())
+            return Decision(coef, 0.5 * (low + high), found=0.5 * (high - low))
         return Decision(coef, float(eta[:own].sum()), found=max(0.0, float(eta[own])))
 
     def unit(self, weight: np.ndarray) -> float:
