@@ -254,9 +254,15 @@ class QP:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
         hidden, tilt = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
-        violation = self.violation(beta, slope) + 2.0 * tilt
+        violation = self.violation(beta, slope) + self._idle_limits(beta, eta) + 2.0 * tilt
         primal = penalty + risk if gap > abs(penalty + risk) else dual + gap
         return Certificate(primal, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
+
+    def _idle_limits(self, beta: np.ndarray, eta: np.ndarray) -> float:
+        """Multipliers of limits that β does not reach, where they belong at 0: each times the share of b that is left."""
+        rows = list(self.limits)
+        left = np.maximum(self.b[rows] - self.A[rows] @ beta, 0.0)
+        return float(np.abs(eta[rows]) @ (left / np.maximum(np.abs(self.b[rows]), np.finfo(float).tiny)))
 
     @property
     def idle(self) -> float:
