@@ -259,7 +259,7 @@ class QP:
         return Certificate(primal, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
 
     def _idle_limits(self, beta: np.ndarray, eta: np.ndarray) -> float:
-        """Multipliers of limits that β does not reach, where they belong at 0: each times the share of b that is left."""
+        """Multipliers of limits that β does not reach (they belong at 0), each times the share of b that is left."""
         rows = list(self.limits)
         left = np.maximum(self.b[rows] - self.A[rows] @ beta, 0.0)
         return float(np.abs(eta[rows]) @ (left / np.maximum(np.abs(self.b[rows]), np.finfo(float).tiny)))
