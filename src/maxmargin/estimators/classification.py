@@ -20,7 +20,7 @@ from ..gram.base import checked_block
 from ..gram.distance import cross
 from ..gram.points import make_points
 from ..monitor import Monitor
-from ..problem import DUST
+from ..problem import DUST, QP
 from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
@@ -37,6 +37,7 @@ __all__ = ["SVC", "NuSVC"]
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
 DECISIONS = 1 << 22  # of pairs that are held at a time, 32 MB
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
+ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
@@ -136,14 +137,18 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
             shape = decisions(formulation, problems, found, pairs.targets, gram)
-            for q in [q for q, status in enumerate(statuses) if status in (Status.STALLED, Status.EXHAUSTED)]:
+            again: dict[int, tuple[QP, np.ndarray | None]] = {}  # problems that another solver solved, and its weights
+            left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
+            if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
+                left |= problems.rounding(gram, found.beta) > ROUNDED * found.proof[:, 0]
+            for q in np.flatnonzero(left).tolist():
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at = problems.qp(q, gram), pairs.at(q)
                 solution = self._solver().solve(qp, self._goal(problem), found.beta[at], monitor.part(problem.label))
                 one = formulation.decision(qp, solution)
                 shape.coef[at], shape.intercept[q], shape.found[q] = one.coef, one.intercept, one.found
                 found.beta[at], found.multipliers[q] = solution.beta, solution.multipliers
-                found.proof[q] = list(astuple(solution.certificate))[:5]
+                again[q] = qp, None if solution.w is None else one.scale * solution.w
                 found.n_iter[q] += solution.n_iter
                 statuses[q], solvers[q] = solution.status, solution.solver
             sizes = np.bincount(points, np.abs(found.beta), gram.n)
@@ -152,16 +157,18 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         self.intercept_, self._W = shape.intercept, None
         if self._weighs(X.shape[1], len(pairs)):
             near = centred(self.support_vectors_, self._centre)
-            self._W = np.asarray(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
+            self._W = np.array(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
+            for q, (_, w) in again.items():
+                self._W[q] = self._W[q] if w is None else w
             self.intercept_ = self.intercept_ - self._W @ self._centre
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
-        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses)
+        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, again)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
 
-    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses) -> None:
+    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses, again) -> None:
         """The proofs of the attributes as published, and the judge's word on each of them."""
         place = np.full(int(present.max(initial=-1)) + 1, -1)
         place[present] = np.arange(len(present))
@@ -170,14 +177,17 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         scale = np.where(shape.found > NO_SCALE, shape.found, 1.0)
         eta = np.column_stack([(self.intercept_ + shift) * scale, -shape.found])
         eta = eta[:, int(not self.fit_intercept) : 2 if isinstance(self, NuSVC) else 1]
+        beta = coef * np.repeat(scale, problems.sizes)
+        if len(problems.sign):
+            beta = beta * problems.sign
+        for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
+            beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
         if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
             # The proofs were about other numbers.
-            beta = coef * np.repeat(scale, problems.sizes)
-            if len(problems.sign):
-                beta = beta * problems.sign
-            for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
-                beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
+        for q, (qp, w) in again.items():
+            w = None if w is None or self._W is None else self._W[q] / scale[q]
+            found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
         primal, dual, gap, violation, lack = found.proof.T
         terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
         share = lack / np.maximum(terms, np.finfo(float).tiny)
