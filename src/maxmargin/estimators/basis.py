@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
 __all__ = ["Candidates", "cluster_means", "row_keys"]
 
@@ -47,12 +48,6 @@ class Candidates:
     def drawn(self, count: int) -> np.ndarray:
         """Numbers of different rows, as they are drawn."""
         return np.argsort(self.clock, kind="stable")[:count]
-
-    def copies(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers of all samples that have these rows."""
-        wanted = np.zeros(len(self), bool)
-        wanted[rows] = True
-        return self.samples[wanted[self.copy_of]]
 
 
 def row_keys(X, seed: int) -> np.ndarray:
@@ -92,4 +87,5 @@ def cluster_means(X, candidates: Candidates, count: int, seed: int) -> np.ndarra
     order = candidates.drawn(len(candidates))
     rows, weight = X[candidates.first[order]], candidates.weight[order]
     clusters = MiniBatchKMeans(count, random_state=seed, n_init=1, batch_size=max(1024, 2 * count))
-    return clusters.fit(rows, sample_weight=weight).cluster_centers_
+    with threadpool_limits(1, user_api="openmp"):  # on cores that others use, threads that spin take 40 times as long
+        return clusters.fit(rows, sample_weight=weight).cluster_centers_

@@ -112,7 +112,7 @@ class Expanding(Base):
         return points
 
     def _goal(self, problem: Problem) -> Goal:
-        if not self._reduced:
+        if self.expansion is None:
             return super()._goal(problem)
         return Goal(gap=self.tol, max_iter=self.max_iter, exact=False)
 
@@ -143,20 +143,17 @@ class Expanding(Base):
     def _choose_greedily(self, X, rows, candidates: Candidates, asked: int, problems, seed: int, monitor: Monitor):
         """Numbers of samples."""
         drawn = candidates.drawn(max(SAMPLE_ROWS, ROWS_A_POINT * asked))
-        sample = candidates.copies(drawn)
-        place = np.empty(X.shape[0], np.int64)
-        place[sample] = np.arange(len(sample))
+        first = candidates.first[drawn]
         if self.kernel == "precomputed":
-            K = X[np.ix_(sample, sample)]
-            values, diagonal = lambda points: np.asarray(K[points], np.float64), K.diagonal().astype(np.float64)
+            gram: Gram = PrecomputedGram(X, first)
         else:
-            gram = self._gram_of(X[sample])
-            values, diagonal = gram.rows, gram.diag()
-        where = np.empty(X.shape[0], np.int64)
-        where[rows] = np.arange(len(rows))
-        first = place[candidates.first[drawn]]
-        chosen = chosen_greedily(asked, values, diagonal, first, where[sample], problems, self._solver(), seed, monitor)
-        return np.sort(sample[chosen])
+            gram = self._gram_of(X[first])
+        number = np.full(len(candidates), -1)
+        number[drawn] = np.arange(len(drawn))
+        row_of = np.empty(X.shape[0], np.int64)
+        row_of[candidates.samples] = number[candidates.copy_of]
+        chosen = chosen_greedily(asked, gram.rows, gram.diag(), row_of[rows], problems, self._solver(), seed, monitor)
+        return np.sort(first[chosen])
 
     def _gram_of(self, X) -> Gram:
         return CallableGram(self._function, X) if self._function else KernelGram(self._kernel_, X, self.n_jobs).wide()
@@ -205,7 +202,6 @@ class Expanding(Base):
 
     def _fit_expansion(self, X, rows: np.ndarray, weight: np.ndarray, problems: list[Problem]) -> None:
         """Fit on samples ``rows`` of X, whose numbers in this order the problems have."""
-        self._reduced = self._stops_on_gap = True
         self._sparse, self.shape_fit_ = sp.issparse(X), X.shape
         expansion: Expansion | None = None
         points = order = np.zeros(0, np.int64)
@@ -228,7 +224,10 @@ class Expanding(Base):
         ranks = np.empty(len(order), np.int64)
         ranks[np.argsort(order)] = np.arange(len(order))
         published = np.ascontiguousarray(self._dual[:, ranks].T)
-        outcome = replace(outcome, solved=_proven(outcome.solved, expansion, published))
+        # From here on the kernel itself takes the place of the features, whose memory is free again.
+        grams = [Exact(expansion).take(solved.problem.rows) for solved in outcome.solved]
+        outcome = replace(outcome, solved=list(map(_with_gram, outcome.solved, grams)))
+        outcome = replace(outcome, solved=_proven(outcome.solved, grams, expansion, published))
         steps = [solved.solution.n_iter for solved in outcome.solved]
         single = is_regressor(self)
         self.n_iter_: Any = int(steps[0]) if single else np.array(steps, np.int32)
@@ -241,6 +240,7 @@ class Expanding(Base):
 
     def _keep_points(self, X, points, dual: np.ndarray) -> None:
         """Set the points and their coefficients."""
+        self._reduced = self._stops_on_gap = True
         if hasattr(self, "support_"):  # of an earlier fit
             del self.support_
         if _numbers(points):
@@ -312,9 +312,18 @@ def _weights(solved: Solved) -> np.ndarray:
     return w
 
 
+def _with_gram(solved: Solved, gram: Gram) -> Solved:
+    """A problem with another matrix in place of its own."""
+    problem = solved.problem
+    return replace(solved, qp=problem.formulation.qp(Samples(gram, problem.y, problem.weight)))
+
+
 @th.blas_limit(1)
-def _proven(solved: list[Solved], expansion: Expansion, alpha: np.ndarray) -> list[Solved]:
-    """The problems with the kernel itself, of which all products that certificates need are computed together."""
+def _proven(solved: list[Solved], grams: list[Exact], expansion: Expansion, alpha: np.ndarray) -> list[Solved]:
+    """The problems with the weights of the α as published; all products that certificates need are computed together.
+
+    Matrices remember what was computed for them.
+    """
     W, found = expansion.weights(alpha), []
     together = max(1, COLUMNS_BYTES // (16 * max(1, expansion.n)))
     for first in range(0, len(solved), together):
@@ -325,12 +334,9 @@ def _proven(solved: list[Solved], expansion: Expansion, alpha: np.ndarray) -> li
         own = expansion.pulled(B)
         del B
         F = expansion.function(np.hstack([expansion.coefficients(own), alpha[:, first : first + len(part)]]))
-        for column, one in enumerate(part):
+        for column, (one, gram) in enumerate(zip(part, grams[first:], strict=False)):
             rows, w = one.problem.rows, np.ascontiguousarray(W[:, first + column])
-            gram = Exact(expansion).take(rows)
-            assert isinstance(gram, Exact)
             gram.remember(one.solution.beta, np.ascontiguousarray(own[:, column]), F[rows, column])
             gram.remember_along(w, F[rows, len(part) + column])
-            qp = one.problem.formulation.qp(Samples(gram, one.problem.y, one.problem.weight))
-            found.append(replace(one, qp=qp, solution=replace(one.solution, w=w)))
+            found.append(replace(one, solution=replace(one.solution, w=w)))
     return found

@@ -45,7 +45,7 @@ class _Part:
     """One problem on the sample."""
 
     formulation: Formulation
-    rows: np.ndarray  # numbers of its samples in the sample
+    rows: np.ndarray  # numbers of its rows in the sample
     y: np.ndarray
     weight: np.ndarray
     erm: ERM
@@ -65,7 +65,7 @@ class _Part:
     def trial(self, values: np.ndarray, at: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best coefficient of each candidate, and by how much it makes the objective smaller."""
         erm = self.erm
-        K = values if len(self.rows) == values.shape[1] else values[:, self.rows]
+        K = values[:, self.rows]
         f = self.h[self.rows] + self.offset
         signed = erm.y * erm.cost if erm.loss.classification else erm.cost
 
@@ -90,22 +90,21 @@ def chosen_greedily(
     count: int,
     values: Callable[[np.ndarray], np.ndarray],
     diagonal: np.ndarray,
-    candidates: np.ndarray,
-    sample: np.ndarray,
+    row_of: np.ndarray,
     problems: list[Problem],
     solver: Auto,
     seed: int,
     monitor: Monitor,
 ) -> np.ndarray:
-    """Numbers, in the sample, of ``count`` points or fewer if the others depend on them.
+    """Numbers, in a sample of different rows, of ``count`` points or fewer if the others depend on them.
 
-    ``sample`` are numbers of samples as problems have them, ``candidates`` numbers in the sample;
-    ``values(numbers in the sample)`` are kernel rows over it, and ``diagonal`` is k(x, x).
+    ``values(numbers)`` are kernel rows over the sample and ``diagonal`` is k(x, x); ``row_of`` is the number of each
+    sample's row, or −1 where it is not in the sample.
     """
-    parts = [part for part in (_part(problem, sample) for problem in problems) if part is not None]
+    parts = [part for part in (_part(problem, row_of, len(diagonal)) for problem in problems) if part is not None]
     rng = np.random.default_rng(seed)
-    waiting = candidates[rng.permutation(len(candidates))].tolist()
-    Zt = np.zeros((count, len(sample)))
+    waiting = rng.permutation(len(diagonal)).tolist()
+    Zt = np.zeros((count, len(diagonal)))
     chosen: list[int] = []
     least = DEPENDENT * float(diagonal.max(initial=0.0))
     train_at = 1
@@ -136,18 +135,23 @@ def chosen_greedily(
     return np.array(chosen, np.int64)
 
 
-def _part(problem: Problem, sample: np.ndarray) -> _Part | None:
-    """A problem on those of its samples that are in the sample, with as much more cost; None if there are none."""
-    place = np.full(int(max(sample.max(), problem.rows.max())) + 1, -1)
-    place[sample] = np.arange(len(sample))
-    rows = place[problem.rows]
-    own = np.flatnonzero(rows >= 0)
+def _part(problem: Problem, row_of: np.ndarray, size: int) -> _Part | None:
+    """A problem on the sample, with as much more cost; None if it has nothing there.
+
+    Samples with the same row and target are one with the weights of all, in an order that is that of the rows.
+    """
+    own = np.flatnonzero(row_of[problem.rows] >= 0)
     if not len(own):
         return None
-    weight = problem.weight[own] * (problem.weight.sum() / problem.weight[own].sum())
+    rows, y = row_of[problem.rows[own]], problem.y[own]
+    order = np.lexsort((y, rows))
+    new = np.r_[True, (np.diff(rows[order]) != 0) | (np.diff(y[order]) != 0)]
+    first = order[new]
+    weight = np.bincount(np.cumsum(new) - 1, problem.weight[own[order]])
+    weight = weight * (problem.weight.sum() / weight.sum())
     formulation = problem.formulation
     if isinstance(formulation, SemiParametric):
-        formulation = replace(formulation, phi=formulation.phi[:, own])
-    qp = formulation.qp(Samples(Factored(np.zeros((len(own), 1)), 1), problem.y[own], weight))
+        formulation = replace(formulation, phi=np.ascontiguousarray(formulation.phi[:, own[first]]))
+    qp = formulation.qp(Samples(Factored(np.zeros((len(first), 1)), 1), y[first], weight))
     assert qp.primal is not None
-    return _Part(formulation, rows[own], problem.y[own], weight, qp.primal, np.zeros(len(sample)))
+    return _Part(formulation, rows[first], y[first], weight, qp.primal, np.zeros(size))

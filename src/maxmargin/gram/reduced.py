@@ -232,7 +232,7 @@ class Exact(Gram):
         Z = self.expansion.matrix(np.asarray(index))
         return Z @ Z.T
 
-    def take(self, index: np.ndarray) -> Gram:
+    def take(self, index: np.ndarray) -> Exact:
         few = self.expansion
         return Exact(Expansion(few.values, few.L, few.rows[index], few.width, few.threads), self.cost)
 
@@ -241,7 +241,7 @@ class Exact(Gram):
     ) -> np.ndarray:
         beta = np.zeros((self.n, 1))
         np.add.at(beta[:, 0], index, coef)
-        target = self.expansion if at is None else self.take(at).expansion  # type: ignore[attr-defined]
+        target = self.expansion if at is None else self.take(at).expansion
         return target.along(self.expansion.pulled(beta))[:, 0]
 
 
