@@ -226,6 +226,12 @@ def test_keys_are_those_of_the_numbers():
     assert not np.array_equal(row_keys(X, 4), keys)
 
 
+def test_different_rows_have_different_keys():
+    rng = np.random.default_rng(0)
+    for X in (rng.integers(0, 2, (4000, 30)), rng.integers(0, 9, (4000, 3)) / 8, 1e-3 * rng.integers(0, 99, (4000, 2))):
+        assert len(np.unique(row_keys(X.astype(float), 0))) == len(np.unique(X, axis=0))
+
+
 def test_more_points_than_samples_are_all_samples():
     X, y = two_classes(30)
     assert classifier(expansion=1000).fit(np.vstack([X, X]), np.r_[y, y]).support_vectors_.shape == (30, 3)

@@ -33,8 +33,8 @@ from .base import Problem
 __all__ = ["ROWS_A_POINT", "SAMPLE_ROWS", "chosen_greedily"]
 
 CANDIDATES = 10  # for each point, as in the paper: with more the points are little better, and each costs a kernel row
-SAMPLE_ROWS = 4096  # rows that tell candidates apart, or
-ROWS_A_POINT = 4  # times the points, if these are more
+SAMPLE_ROWS = 8192  # rows that tell candidates apart, or
+ROWS_A_POINT = 8  # times the points, if these are more
 GROWTH = 1.25  # the points are that many times more when they are trained again
 TRAINED = 0.02  # relative gap of these trainings: candidates differ by more
 HALVINGS, LEAST = 7, 40.0  # of the logarithm of a share from 1 down to 2⁻⁴⁰: known up to a factor of 1.25 then
