@@ -88,8 +88,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             self._fit_on_points(X, pairs, present, weight, box, phi)  # type: ignore[attr-defined]
             return self
         self._forget_expansion()
-        # One leaf for all of them where a solver for each would take most of its time to set itself up.
-        small = k > 2 and phi is None and isinstance(self.solver, str) and self.solver == "auto"
+        # One leaf for all of them where a solver takes most of its time to set itself up.
+        small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
         if small and suits(np.diff(pairs.starts)):
             self._fit_small(X, pairs, present, box)
         else:
