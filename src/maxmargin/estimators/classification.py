@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 
 from .. import threads as th
-from ..formulations import CSVC, Decision, Formulation
+from ..formulations import CSVC, Decision, Formulation, SemiParametric
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
@@ -27,6 +27,7 @@ from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Problem, dense, stacklevel
 from .checks import check_choice, check_labels
+from .expansion import Expanding
 from .kernel import KernelMachine
 from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
 from .pair_programs import decisions, largest_nus, programs
@@ -84,6 +85,10 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         box = weight * self.class_weight_[labels]
         pairs = Pairs(labels, k)
         self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
+        if getattr(self, "expansion", None) is not None:
+            self._fit_on_points(X, pairs, present, weight, box, phi)  # type: ignore[attr-defined]
+            return self
+        self._forget_expansion()
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
         if small and suits(np.diff(pairs.starts)):
@@ -219,7 +224,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         """Nothing to check for a machine that is always feasible."""
 
     def _feature_weights(self):
-        if len(self.classes_) == 2 or self._W is not None:
+        if len(self.classes_) == 2 or self._W is not None or self._reduced:
             return super()._feature_weights()
         return pair_weights(self.dual_coef_, self.n_support_, self.support_vectors_)
 
@@ -229,8 +234,10 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         if len(self.classes_) == 2:
             values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
             return (values + self.intercept_ + self._functions_at(X))[:, 0]
-        if self._W is not None:  # what was certified; sums of inner products of rows far away would be rounding
-            step = max(1, DECISIONS // len(self._W))
+        # By weights is what was certified; sums of inner products of rows far away would be rounding. Points of an
+        # expansion belong to no class.
+        if self._W is not None or self._reduced:
+            step = max(1, DECISIONS // len(self.intercept_))
             blocks = [X[a : a + step] for a in range(0, X.shape[0], step)]
             return np.concatenate([shaped(self._by_weights(block), len(self.classes_), shape) for block in blocks])
         # A user's function need not be prepared for several threads.
@@ -242,9 +249,9 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             )
 
     def _by_weights(self, X) -> np.ndarray:
-        """The decision of each pair by the weights of the features."""
-        assert self._W is not None
-        return Rows.of(X, self.n_jobs).dot(self._W.T) + self.intercept_ + self._functions_at(X)
+        """The decision of each pair by the weights of the features, or by the points of an expansion."""
+        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
+        return values + self.intercept_ + self._functions_at(X)
 
     def _values(self, X):
         """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
@@ -274,7 +281,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class SVC(_KernelClassifier):
+class SVC(Expanding, _KernelClassifier):
     """C-support vector classification, a drop-in for scikit-learn's, with a certificate of every fit.
 
         min ½‖f‖² + C Σ ℓ(y_i f(x_i))
@@ -297,7 +304,25 @@ class SVC(_KernelClassifier):
     loss: str = "hinge"
     huber_delta: float = 0.5
 
-    _leaves = LEAVES
+    _leaves = (*LEAVES, "full_gap_")
+
+    def _fit_on_points(self, X, pairs: Pairs, present: np.ndarray, weight: np.ndarray, box: np.ndarray, phi) -> None:
+        """All pairs of classes on the points of one expansion; samples of a class lie together."""
+        edges = np.concatenate([[0], np.cumsum(pairs.count)])
+        problems = []
+        for number, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+            problem = self._problem(pairs, number, present, box, phi)
+            ranks = np.argsort(pairs.labels[pairs.rows[pairs.at(number)]], kind="stable")
+            formulation = problem.formulation
+            if isinstance(formulation, SemiParametric):
+                formulation = replace(formulation, phi=np.ascontiguousarray(formulation.phi[:, ranks]))
+            rows = np.concatenate([np.arange(edges[c], edges[c + 1]) for c in (i, j)])
+            problems.append(Problem(formulation, rows, problem.y[ranks], problem.weight[ranks], problem.label))
+        self._fit_expansion(X, present[pairs.order], weight[pairs.order], problems)
+        if hasattr(self, "support_"):  # points that are samples have classes, unless these samples are absent
+            labels = np.full(X.shape[0], -1)
+            labels[present] = pairs.labels
+            self.n_support_ = np.bincount(labels[self.support_] + 1, minlength=pairs.k + 1)[1:].astype(np.int32)
 
     def _formulation(self):
         return CSVC(float(self.C), self.loss, float(self.huber_delta), bool(self.fit_intercept))

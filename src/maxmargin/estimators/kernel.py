@@ -151,16 +151,16 @@ class KernelMachine(KernelParameters, Machine):
     @th.blas_limit(1)
     def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
-        support = self.support_[rows]
         if self.kernel == "precomputed":
-            return np.asarray(X[:, support], np.float64) @ coef
+            return np.asarray(X[:, self.support_[rows]], np.float64) @ coef
         vectors = self.support_vectors_[rows]
+        size = vectors.shape[0]
         if self._function is not None:
             out = np.empty((X.shape[0], coef.shape[1]))
-            step = max(1, PREDICT_BYTES // (8 * max(1, len(support))))
+            step = max(1, PREDICT_BYTES // (8 * max(1, size)))
             for a in range(0, X.shape[0], step):
                 block = X[a : a + step]
-                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if len(support) else 0.0
+                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if size else 0.0
             return out
         left = make_points(vectors, self._kernel_)
         right = make_points(X, self._kernel_, like=left)
@@ -184,6 +184,14 @@ class KernelMachine(KernelParameters, Machine):
         if self._W is not None:
             return sp.csr_matrix(self._W) if self._sparse else self._W.copy()
         return self.dual_coef_ @ self.support_vectors_
+
+    _reduced = False  # whether the function of the last fit stands on points of an expansion (expansion.py)
+
+    def _forget_expansion(self) -> None:
+        """Remove what an earlier fit with an expansion has left."""
+        if self._reduced:
+            self._reduced = self._stops_on_gap = False
+            del self.full_gap_
 
     # A linear kernel has features, and where its bias is free any origin for them. Weights that are added up from
     # rows seen from near by are exact; sums of inner products of rows that are far away are not.
@@ -248,6 +256,11 @@ class SingleMachine(KernelMachine):
         self._prepare_kernel(rows, weight[present])
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
+        if getattr(self, "expansion", None) is not None:
+            problem = Problem(formulation, np.arange(len(present)), y[present], weight[present])
+            self._fit_expansion(X, present, weight[present], [problem])  # type: ignore[attr-defined]
+            return
+        self._forget_expansion()
         problem = Problem(formulation, present, y[present], weight[present])
         outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, len(present), monitor), [problem])
         (solved,) = outcome.solved

@@ -107,7 +107,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "What ``decision_function`` returns for more than two classes: a column for each class, or for each pair.",
     ),
     "break_ties": ("bool", "Whether ``predict`` decides between classes with equal votes by their decision values."),
-    "random_state": ("int, RandomState or None", "Seed where a solver has a choice; None always takes the same."),
+    "random_state": (
+        "int, RandomState or None",
+        "Seed where a solver or an expansion has a choice; None always takes the same.",
+    ),
     "verbose": ("bool", "Whether a line of progress is shown."),
     "max_iter": ("int", "Most iterations, in the solver's own units; -1 for no limit."),
     "solver": (
@@ -128,6 +131,18 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Called with a dict of progress now and then; a true result stops the fit.",
     ),
     "warm_start": ("bool", "Whether to start from the coefficients of the last fit on as many samples."),
+    "expansion": (
+        "int, array of int, array of points or None",
+        "None: f stands on the samples that need it. A number: on that many points, which ``expansion_choice`` "
+        "chooses; whole numbers: on these rows of X; an array of shape (k, n_features): on these points. ``tol`` is "
+        "the relative gap then, ``dual_coef_`` has a row for each problem, and points that depend on others are left "
+        "out.",
+    ),
+    "expansion_choice": (
+        '{"random", "greedy", "kmeans"}',
+        "Where ``expansion`` is a number: rows drawn by chance, rows that make the objective smallest one by one, or "
+        "means of clusters.",
+    ),
     "penalty": ('{"l2"}', "The penalty of the weights."),
     "dual": (
         '{"auto", True, False}',
@@ -154,6 +169,11 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "epsilon_": ("float", "The half-width of the tube that was found."),
     "offset_": ("ndarray of shape (1,)", "``decision_function(X) = score_samples(X) - offset_``."),
     "radius_": ("float", "The radius of the ball in feature space."),
+    "full_gap_": (
+        "float or None",
+        "With an expansion: the share by which the objective may be above that of the machine on all samples; None "
+        "where it would take longer to know than to fit.",
+    ),
     "parametric_coef_": ("ndarray of shape (n_problems, k)", "The coefficients of the parametric functions, if any."),
     "certificate_": (
         "Certificate",

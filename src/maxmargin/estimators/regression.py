@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
+from .expansion import Expanding
 from .kernel import SingleMachine
 from .parameters import documented
 
@@ -54,7 +55,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class SVR(_KernelRegressor):
+class SVR(Expanding, _KernelRegressor):
     """ε-support vector regression, a drop-in for scikit-learn's, with a certificate of every fit.
 
         min ½‖f‖² + C Σ max(0, |f(x_i) − y_i| − ε)
@@ -74,7 +75,9 @@ class SVR(_KernelRegressor):
     loss: str = "epsilon_insensitive"
     huber_delta: float = 1.0
     quantile: float = 0.5
+    random_state: Any = None
 
+    _leaves = (*LEAVES, "full_gap_")
     _says = {
         "loss": (
             '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
