@@ -77,7 +77,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     ),
     "kernel": (
         '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable',
-        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed. "
+        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed, "
+        "and samples of any kind as they were given: strings, graphs, tables. "
         'With "precomputed" X is K(X_train, X_train) for ``fit`` and K(X_test, X_train) for predictions.',
     ),
     "degree": ("int", 'Degree of the kernel "poly"; the others do not look at it.'),
@@ -119,7 +120,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "parametric": (
         "callable, list of callables, transformer or None",
         "Functions that are added to f without a penalty: X -> (n, k), a list of X -> (n,), or a transformer, which is "
-        "cloned and fitted. They get X as it was checked, an array or a CSR matrix.",
+        "cloned and fitted. They get X as it was checked, an array or a CSR matrix; where fit got a table with names, "
+        "a table with these names.",
     ),
     "n_jobs": ("int or None", "Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow."),
     "time_limit": ("float or None", "Seconds; the best model so far is kept, with its gap and a warning."),
