@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -81,6 +82,7 @@ class Outcome:
     solved: list[Solved]
     monitor: Monitor
     started: float
+    gram: Gram  # that the problems share
 
 
 class Machine(MachineParameters):
@@ -169,9 +171,8 @@ class Machine(MachineParameters):
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
             if workers == 1:
-                return Outcome(
-                    [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)], monitor, started
-                )
+                found = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
+                return Outcome(found, monitor, started, gram)
             with ThreadPoolExecutor(workers) as pool:
                 tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
                 try:
@@ -181,7 +182,16 @@ class Machine(MachineParameters):
                     monitor.stopped = Status.INTERRUPTED
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
-        return Outcome([task.result() for task in tasks], monitor, started)
+        return Outcome([task.result() for task in tasks], monitor, started, gram)
+
+    @contextmanager
+    def _once_more(self, before: Monitor):
+        """A monitor for what comes after the problems are solved: the same clock, and a stop is a stop for both."""
+        with Monitor(None, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            monitor.started, monitor.deadline = before.started, before.deadline
+            monitor.stopped, monitor.interrupted = before.stopped, before.interrupted
+            yield monitor
+        before.interrupted |= monitor.interrupted
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """Nothing to say of a solution, unless a machine has something."""

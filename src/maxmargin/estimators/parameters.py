@@ -57,6 +57,7 @@ class ClassifierParameters(KernelParameters):
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     probability: bool | str = False
+    calibration: str = "sigmoid"
     random_state: Any = None
     fit_intercept: bool = True
     parametric: Any = None
@@ -102,13 +103,25 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         'dict, "balanced" or None',
         'Factors of C by class; "balanced" makes the classes equally heavy: n_samples / (n_classes · their weights).',
     ),
-    "probability": ("bool", "Not available: use CalibratedClassifierCV of scikit-learn."),
+    "probability": (
+        "bool",
+        "Whether ``predict_proba`` is there, which takes a part of the time of five more fits. The class that "
+        "``predict`` gives is always the most probable one.",
+    ),
+    "calibration": (
+        '{"sigmoid", "isotonic", "temperature"}',
+        "How decisions become probabilities: by a sigmoid of two numbers, by a curve that never falls (for thousands "
+        "of samples), or by one number: the width of the doubt around f = 0.",
+    ),
     "decision_function_shape": (
         '{"ovr", "ovo"}',
         "What ``decision_function`` returns for more than two classes: a column for each class, or for each pair.",
     ),
     "break_ties": ("bool", "Whether ``predict`` decides between classes with equal votes by their decision values."),
-    "random_state": ("int, RandomState or None", "Seed where a solver has a choice; None always takes the same."),
+    "random_state": (
+        "int, RandomState or None",
+        "Seed where a solver has a choice, and of the folds for probabilities; None always takes the same.",
+    ),
     "verbose": ("bool", "Whether a line of progress is shown."),
     "max_iter": ("int", "Most iterations, in the solver's own units; -1 for no limit."),
     "solver": (
@@ -156,6 +169,13 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "epsilon_": ("float", "The half-width of the tube that was found."),
     "offset_": ("ndarray of shape (1,)", "``decision_function(X) = score_samples(X) - offset_``."),
     "radius_": ("float", "The radius of the ball in feature space."),
+    "probA_": (
+        "ndarray of shape (n_pairs,), or (1,) for regression",
+        "A of 1 / (1 + exp(A f + B)), the probability of the first class of each pair, f being positive for it (with "
+        "two classes f is minus ``decision_function``), as in LIBSVM; empty without probabilities.",
+    ),
+    "probB_": ("ndarray of shape (n_pairs,)", "B of the same."),
+    "prob_density_marks_": ("ndarray of shape (10,)", "Decisions between which a tenth of probability lies each."),
     "parametric_coef_": ("ndarray of shape (n_problems, k)", "The coefficients of the parametric functions, if any."),
     "certificate_": (
         "Certificate",
