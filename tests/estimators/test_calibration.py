@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as TheirSVC
 
 import maxmargin.estimators.classification as classification
-from maxmargin import SVC, NuSVC
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.calibration import (
     CALIBRATIONS,
     agreeing,
@@ -307,10 +307,75 @@ def test_laplace_width_leaves_out_the_farthest():
 
 def test_marks_of_one_class():
     f = np.r_[-np.arange(1.0, 11.0), np.arange(0.0, 90.0)]
-    marks = density_marks(f)
+    marks = density_marks(f, np.ones(100))
     # Runs of two below 0 begin at −10, −8, −6, −4, −2; runs of eighteen above end at 17, 35, 53, 71, 89.
     edges = np.array([-10, -8, -6, -4, -2, 0, 17, 35, 53, 71, 89.0])
     assert_allclose(marks, (edges[:-1] + edges[1:]) / 2)
     assert_allclose(normal_share(np.array([-20.0, -8.5, -1.0, 0.0, 8.5, 79.9, 80.0, 80.1]), marks),
                     [0.001, 0.1, 0.5, 0.5, 0.6, 0.9, 0.9, 0.999])  # fmt: skip
-    assert density_marks(np.arange(-3.0, 50.0)) is None
+    assert density_marks(np.arange(-3.0, 50.0), np.ones(53)) is None
+    copies = rng_of(0).integers(1, 4, 100)
+    assert_allclose(density_marks(f, copies.astype(float)), density_marks(f.repeat(copies), np.ones(copies.sum())))
+
+
+def test_marks_are_where_libsvm_has_them():
+    """LIBSVM's indices: i · n₋ / 5 from the lowest, and n₋ − 1 + i · n₊ / 5, in whole numbers."""
+    f = np.sort(rng_of(3).normal(size=137) + 1.0)
+    below = int((f < 0).sum())
+    edges = [f[i * below // 5] for i in range(5)] + [0.0] + [f[below - 1 + i * (137 - below) // 5] for i in range(1, 6)]
+    assert_allclose(density_marks(f, np.ones(137)), [(a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)])
+
+
+# -- other machines -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [SVR(C=10), NuSVR(C=10), SVR(C=10, loss="huber", huber_delta=0.1), SVR(C=10, loss="squared_error"),
+     SVR(C=10, kernel="linear"), SVR(C=10, parametric=[lambda A: A[:, 0]])],
+    ids=repr,
+)  # fmt: skip
+def test_intervals_hold_as_many_targets_as_they_say(machine):
+    rng = rng_of(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [1.0, -2.0, 0.5] + rng.laplace(scale=0.5, size=400)
+    model = machine.set_params(probability=True).fit(X[:200], y[:200])
+    for coverage in (0.5, 0.9):
+        low, high = model.predict_interval(X[200:], coverage).T
+        assert ((low <= y[200:]) & (y[200:] <= high)).mean() == pytest.approx(coverage, abs=0.13)
+    assert_allclose(0.5 * (low + high), model.predict(X[200:]))
+    assert model.probA_.shape == (1,)
+
+
+def test_the_width_is_that_of_machines_without_the_fold():
+    rng = rng_of(0)
+    X = rng.normal(size=(120, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=120)
+    for machine in (SVR(tol=1e-6, gamma=0.5), NuSVR(tol=1e-6, gamma=0.5)):
+        folds = fold_numbers(X, np.zeros(120), np.ones(120), 0)
+        residuals = np.empty(120)
+        for fold in range(5):
+            alone = type(machine)(**machine.get_params()).fit(X[folds != fold], y[folds != fold])
+            residuals[folds == fold] = y[folds == fold] - alone.predict(X[folds == fold])
+        width = machine.set_params(probability=True).fit(X, y).probA_[0]
+        assert width == pytest.approx(laplace_width(residuals, np.ones(120)), rel=1e-4)
+    plain = SVR().fit(X, y)
+    assert len(plain.probA_) == 0
+    assert not hasattr(plain, "predict_interval")
+    with pytest.raises(ValueError, match=r"a coverage in \(0, 1\) was asked for; found coverage=2"):
+        machine.predict_interval(X, 2)
+
+
+def test_probabilities_of_one_class():
+    X = rng_of(0).normal(size=(300, 2))
+    model = OneClassSVM(nu=0.2, gamma=0.5, probability=True).fit(X)
+    p = model.predict_proba(X)
+    assert model.prob_density_marks_.shape == (10,)
+    assert (np.diff(model.prob_density_marks_) > 0).all()
+    assert_allclose(p.sum(axis=1), 1.0)
+    order = np.argsort(model.decision_function(X))
+    assert (np.diff(p[order, 1]) >= 0).all()
+    assert p[order[0], 1] < 0.2 < 0.8 < p[order[-1], 1]
+    assert not hasattr(OneClassSVM().fit(X), "predict_proba")
+    with pytest.warns(UserWarning, match="fewer than 5 samples"):
+        OneClassSVM(nu=0.01, gamma=0.5, probability=True).fit(X[:20])

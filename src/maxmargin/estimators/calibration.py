@@ -65,6 +65,7 @@ STEEPEST, FLATTEST = 1e-6, 1e6  # temperatures, in units of the mean size of a d
 OUTLIER = 5.0  # standard deviations of a Laplace distribution beyond which a residual does not count, as in LIBSVM
 MARKS = 10  # of a one-class machine's decisions, half of them for outliers, as in LIBSVM
 SURE = 0.999  # probability beyond the last mark, as in LIBSVM
+ROUNDING = 1e-9  # of a number of copies that is a whole one
 HASH_ENTRIES = 1 << 20  # numbers that are hashed at a time
 
 
@@ -335,21 +336,25 @@ def laplace_width(residuals: np.ndarray, weight: np.ndarray) -> float:
     return float(weight[near] @ size[near] / weight[near].sum()) if near.any() else mean
 
 
-def density_marks(decisions: np.ndarray) -> np.ndarray | None:
+def density_marks(decisions: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
     """Marks between which a tenth of probability lies each, half of them for outliers; None where these are too few.
 
-    Negative decisions are parted into five runs of equal length, the others as well; a mark lies half way between
-    the first decisions of two runs.
+    Negative decisions are parted into five runs of equal weight, the others as well. A mark lies half way between the
+    edges of runs: below 0 the first decision of each, then 0 itself, above the last decision of each.
     """
-    f = np.sort(decisions)
-    half = MARKS // 2
-    negative = int(np.searchsorted(f, 0.0, side="left"))
-    positive = len(f) - negative
-    if min(negative, positive) < half:
+    order = np.argsort(decisions, kind="stable")
+    f, w = decisions[order], weight[order]
+    half, negative = MARKS // 2, int(np.searchsorted(f, 0.0, side="left"))
+    below, above = np.cumsum(w[:negative]), np.cumsum(w[negative:])
+    if min(below[-1:].sum(), above[-1:].sum()) < half:
         return None
-    below = f[np.arange(half) * negative // half]
-    above = f[negative - 1 + np.arange(1, half + 1) * positive // half]
-    edges = np.concatenate([below, [0.0], above])
+    shares = np.arange(half + 1) / half
+    # Weights are copies: the first sample is the one in which the copy number ⌊share · total⌋ is.
+    first = np.searchsorted(below, np.floor(shares[:-1] * below[-1] + ROUNDING), side="right")
+    last = np.searchsorted(above, np.floor(shares[1:] * above[-1] + ROUNDING) - 1.0, side="right")
+    edges = np.concatenate(
+        [f[:negative][np.minimum(first, negative - 1)], [0.0], f[negative:][np.clip(last, 0, len(above) - 1)]]
+    )
     return 0.5 * (edges[:-1] + edges[1:])
 
 

@@ -268,6 +268,8 @@ class KernelMachine(KernelParameters, Machine):
 class SingleMachine(KernelMachine):
     """A kernel machine that solves one problem: regression and outlier detection."""
 
+    _width: float | None = None  # of the distribution of residuals, where it was asked for
+
     def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
         rows = X[present] if len(present) < X.shape[0] else X
@@ -287,10 +289,14 @@ class SingleMachine(KernelMachine):
         if self._parametric is not None:
             self.parametric_coef_ = solved.decision.parametric
         self._publish(solved.decision)
+        self._add_probabilities(X, outcome)
         self._certify(outcome)
 
     def _publish(self, decision: Decision) -> None:
         """Set the attributes that only this machine has."""
+
+    def _add_probabilities(self, X, outcome: Outcome) -> None:
+        """Set what probabilities need, for a machine that has them."""
 
     @property
     def _found(self) -> float:
@@ -304,8 +310,8 @@ class SingleMachine(KernelMachine):
         intercept, w = self._seen_from_centre(0, solved)
         return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
-    def _decide(self, X) -> np.ndarray:
+    def _decide(self, X, checked: bool = False) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
-        X = self._check_predict_input(X)
+        X = X if checked else self._check_predict_input(X)
         values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
         return (values + self._functions_at(X))[:, 0] + self.intercept_[0]
