@@ -125,7 +125,7 @@ class QP:
         The last product is kept: what a solver ends with is what is certified, and products are dear.
         """
         beta = np.ascontiguousarray(beta, np.float64)
-        name = hashlib.blake2b(beta.data, digest_size=16).digest()  # not a copy: there may be many millions
+        name = _digest(beta)  # not a copy: there may be many millions
         if self._last.get("name") != name and not self._rounded(beta):
             self._last.update(name=name, **self._products(beta))
             self._last["beta"] = beta.copy() if self._last["w"] is None else None
@@ -239,6 +239,14 @@ class QP:
         The violation is always that of β: its conditions say that w = Zᵀβ.
         """
         H_beta, own = self.times(beta), self.weights(beta)
+        about = [None if one is None else _digest(one) for one in (beta, eta, w)]
+        if (
+            self._last.get("about") != about
+        ):  # a solver's answer, the judge's look, the published model
+            self._last.update(about=about, certificate=self._certificate(beta, eta, w, H_beta, own))
+        return self._last["certificate"]
+
+    def _certificate(self, beta, eta, w, H_beta, own) -> Certificate:
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
         if w is not None and own is not None and not np.array_equal(w, own):
@@ -271,6 +279,11 @@ class QP:
             idle = self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p)
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
+
+
+def _digest(numbers: np.ndarray) -> bytes:
+    """What tells arrays of float64 from each other."""
+    return hashlib.blake2b(np.ascontiguousarray(numbers, np.float64).data, digest_size=16).digest()
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ needs_sigint = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT
 
 @needs_sigint
 def test_ctrl_c_ends_a_search_and_leaves_the_model():
-    X, y = noisy()
+    X, y = noisy(1000)  # so many that there is more than one step
     fits = []
 
     class Counted(SVC):
@@ -263,8 +263,17 @@ def test_ctrl_c_ends_a_search_and_leaves_the_model():
 
 
 @needs_sigint
+def test_ctrl_c_at_the_last_step_ends_what_called_the_fit():
+    X, y = noisy(50)  # so few that all is done when the callback is asked
+    model = SVC(callback=press)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.status_ is Status.CONVERGED
+
+
+@needs_sigint
 def test_ctrl_c_can_be_kept():
-    X, y = noisy()
+    X, y = noisy(1000)
     with maxmargin.keep_interrupted(), pytest.warns(ConvergenceWarning, match="interrupted"):
         model = SVC(callback=press, tol=1e-9).fit(X, y)
     assert model.status_ is Status.INTERRUPTED

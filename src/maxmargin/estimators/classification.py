@@ -83,8 +83,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         box = weight * self.class_weight_[labels]
         pairs = Pairs(labels, k)
         self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
-        # One leaf for all of them where a solver for each would take most of its time to set itself up.
-        small = k > 2 and phi is None and isinstance(self.solver, str) and self.solver == "auto"
+        # One leaf for all of them where a solver takes most of its time to set itself up.
+        small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
         if small and suits(np.diff(pairs.starts)):
             self._fit_small(X, pairs, present, box)
         else:
