@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class Machine(MachineParameters):
 
     _optional: tuple[str, ...] = ()  # parameters that may be None
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
+    _keeper: Callable[[int, np.ndarray], None] | None = None  # gets the coefficients of a problem now and then
 
     # -- solving ----------------------------------------------------------------------------------------
 
@@ -120,6 +122,7 @@ class Machine(MachineParameters):
             start = starts[number] if starts is not None and number < len(starts) else None
             start = start if start is not None and len(start) == qp.n else None
             goal = asked = self._goal(problem)
+            monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -128,6 +131,7 @@ class Machine(MachineParameters):
                 if goal.met(qp.certificate(*problem.formulation.point(qp, decision))):
                     break
                 asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+            monitor.keep(solution.beta)
             self._look_at(qp, solution)
             return Solved(problem, qp, goal, solution, decision)
 

@@ -214,21 +214,31 @@ def save(model: Any, path: str | os.PathLike) -> None:
         "params": {k: writer.plain(v, k) for k, v in params.items()},
         "fitted": {k: writer.plain(v, k) for k, v in fitted.items()},
     }
+    pack(path, header, writer.arrays)
+
+
+def pack(path: str | os.PathLike, header: dict, arrays: list[np.ndarray]) -> None:
+    """Write a header and arrays, uncompressed, under the name only when all is written."""
     text = json.dumps(header, allow_nan=False, indent=1).encode()
     with atomic(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("header.json"), text)
-        for number, array in enumerate(writer.arrays):
+        for number, array in enumerate(arrays):
             with archive.open(zipfile.ZipInfo(f"{number}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def load(path: str | os.PathLike) -> Any:
     """A model that ``save`` has written, now or in an earlier version; nothing in the file is executed."""
+    return unpack(path, FORMAT, "a model of ours", lambda header, array: _model(_upgraded(header), array))
+
+
+def unpack(path: str | os.PathLike, format: str, what: str, read: Callable[[dict, Callable], Any]) -> Any:
+    """What ``read`` makes of the header and the arrays of a file of this format; whatever is wrong is a FileError."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > most_bytes():
-                raise FileError(path, f"a model that fits into memory was asked for; found {size} bytes")
+                raise FileError(path, f"{what} that fits into memory was asked for; found {size} bytes")
             content = file.read()
     except OSError as problem:
         raise FileError(path, f"it cannot be read: {problem.strerror}; check the name") from None
@@ -239,19 +249,19 @@ def load(path: str | os.PathLike) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             header = json.loads(_member(archive, "header.json", LARGEST_HEADER, len(content)))
-            known = isinstance(header, dict) and header.get("format") == FORMAT
-            need(known and type(header.get("version")) is int, "a model of ours", "another file")
-            return _model(_upgraded(header), lambda number: _array(archive, f"{number}.npy", len(content)))
+            known = isinstance(header, dict) and header.get("format") == format
+            need(known and type(header.get("version")) is int, what, "another file")
+            return read(header, lambda number: _array(archive, f"{number}.npy", len(content)))
     except FileError:
         raise
     except MisfitError as problem:
         raise FileError(path, str(problem)) from None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, KeyError, NotImplementedError, OSError) as problem:
-        what = shown(" ".join(str(problem).split()))
-        raise FileError(path, f"a model of ours was asked for; found another or a damaged file ({what})") from None
-    except (ValueError, TypeError, RecursionError, OverflowError, AttributeError, IndexError) as problem:
-        what = " ".join(str(problem).split())[:100]
-        raise FileError(path, f"a model of ours was asked for; found contents that do not fit ({what})") from None
+        found = shown(" ".join(str(problem).split()))
+        raise FileError(path, f"{what} was asked for; found another or a damaged file ({found})") from None
+    except (ValueError, TypeError, RecursionError, OverflowError, AttributeError, IndexError, RuntimeError) as problem:
+        found = " ".join(str(problem).split())[:100]
+        raise FileError(path, f"{what} was asked for; found contents that do not fit ({found})") from None
 
 
 def _upgraded(header: dict) -> dict:
