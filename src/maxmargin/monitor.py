@@ -27,6 +27,7 @@ from .solution import Certificate, History, Status
 
 __all__ = ["Monitor", "Stopped", "keep_interrupted"]
 
+KEEP_EVERY_SECONDS = 2.0  # between two copies of the coefficients for somebody who keeps them
 PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
 SURELY = 0.5  # of the seconds that something is expected to take: others may have been at work while that was measured
 
@@ -92,6 +93,8 @@ class Monitor:
         self.stopped: Status | None = None
         self.parent: Monitor | None = None
         self.interrupted = False
+        self.keeper: Callable[[Any], None] | None = None  # gets the coefficients of the whole problem now and then
+        self._kept_at = 0.0
         self._previous_handler: object = None
         self._printed_at = -math.inf
         self._primal_at = 0.0
@@ -175,6 +178,19 @@ class Monitor:
         self._primal_at = now
         return True
 
+    def wants_coefficients(self) -> bool:
+        """Whether somebody keeps copies of the coefficients, and it is time for another one."""
+        now = self.seconds
+        if self.keeper is None or now - self._kept_at < KEEP_EVERY_SECONDS:
+            return False
+        self._kept_at = now
+        return True
+
+    def keep(self, beta: Any) -> None:
+        """Hand over the coefficients of the whole problem, for a fit to begin with after this one was killed."""
+        if self.keeper is not None:
+            self.keeper(beta)
+
     def step(
         self,
         iteration: int,
@@ -247,6 +263,10 @@ class Inner(Monitor):
 
     def wants_primal(self) -> bool:
         """Never: it would be that of a part."""
+        return False
+
+    def wants_coefficients(self) -> bool:
+        """Never: they would be those of a part."""
         return False
 
     def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, **more):

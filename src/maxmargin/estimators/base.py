@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class Machine(MachineParameters):
 
     _optional: tuple[str, ...] = ()  # parameters that may be None
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
+    _keeper: Callable[[int, np.ndarray], None] | None = None  # gets the coefficients of a problem now and then
     _frame: str = ""  # the library whose table X was in fit
 
     # -- parameters of the solver -------------------------------------------------------------------------
@@ -156,6 +158,7 @@ class Machine(MachineParameters):
             start = starts[number] if starts is not None and number < len(starts) else None
             start = start if start is not None and len(start) == qp.n else None
             goal = asked = self._goal(problem)
+            monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -164,6 +167,7 @@ class Machine(MachineParameters):
                 if goal.met(qp.certificate(*problem.formulation.point(qp, decision))):
                     break
                 asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+            monitor.keep(solution.beta)
             self._look_at(qp, solution)
             return Solved(problem, qp, goal, solution, decision)
 

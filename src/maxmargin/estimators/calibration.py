@@ -6,7 +6,7 @@ those of their fold.
 
 | calibration   | P(first class of a pair), f being positive for it                                    |
 | ------------- | ------------------------------------------------------------------------------------ |
-| "sigmoid"     | 1 / (1 + exp(A f + B)), A ≤ 0, by Newton's method (Platt 1999; Lin, Lin & Weng 2007) |
+| "sigmoid"     | 1 / (1 + exp(A f + B)), A ≤ 0, by Newton's method (Platt 2000; Lin, Lin & Weng 2007) |
 | "temperature" | the same with B = 0: one number, the width of the doubt around f = 0                 |
 | "isotonic"    | a curve that never falls, for thousands of samples                                   |
 
