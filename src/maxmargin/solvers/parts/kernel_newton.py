@@ -224,7 +224,9 @@ class KernelRun:
     @staticmethod
     def _violates(risk: KernelRisk, s: np.ndarray, tol: float) -> np.ndarray:
         """Which points without a coefficient violate their conditions by more than a share of tol."""
-        return np.maximum(np.where(risk.upper > 0.0, -s, 0.0), np.where(risk.lower < 0.0, s, 0.0)) - risk.eps > 0.3 * tol
+        return (
+            np.maximum(np.where(risk.upper > 0.0, -s, 0.0), np.where(risk.lower < 0.0, s, 0.0)) - risk.eps > 0.3 * tol
+        )
 
     @staticmethod
     def _asked_for(risk: KernelRisk, s: np.ndarray, beta: np.ndarray) -> np.ndarray:
