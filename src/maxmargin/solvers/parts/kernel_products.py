@@ -78,6 +78,10 @@ class KernelProducts:
             part.rows(start + some, panel, some)
         return panel
 
+    def fits(self, m: int) -> bool:
+        """Whether there is room for a factor of m points and the matrix that it is made of."""
+        return 16 * m * m <= self.room
+
     def times(self, v: np.ndarray) -> np.ndarray:
         """Kv on the points themselves."""
         if self.whole is not None:
