@@ -32,7 +32,7 @@ from .projected_cg import projected_cg
 
 __all__ = ["Descent", "Owner"]
 
-FORCING = 0.1  # of what points in S lack on average may be left by conjugate gradients: more would change S
+FORCING = 0.1  # of what violates conditions, and of what points in S lack on average, may be left: more changes S
 CG_RANK, CG_SHARE = 500, 4  # columns of the preconditioner at most, and points in S for each: it costs next to nothing
 CG_A_FACTOR = 1 / 15  # steps of conjugate gradients for each point in S take as long as a factor: products in BLAS run
 # about ten times as fast as numbers come from memory, and m³/3 of them are as many as 2 m / 3 looks at half of K
@@ -79,7 +79,7 @@ class Descent:
         """
         owner = self.owner
         self.risk, self.monitor = risk, monitor
-        self.careful = bool(np.isfinite(risk.upper).any() and np.isfinite(risk.lower).any())  # a line is no parabola
+        self.careful = bool(risk.width().any())  # where a loss ends in a line, full steps are too long
         if self.factor is None or not self.factor.continues(risk.d):
             self.factor = ActiveFactor(self.products, risk.d, monitor)
         least, lowest, waited, trusted = np.inf, np.inf, 0, 0
@@ -135,12 +135,12 @@ class Descent:
         S, d = self._curved(s, z)
         owner.sv = len(S)
         delta = z - self.beta
-        right = d[S] * delta[S]
+        right, wrong = d[S] * delta[S], float((d * np.abs(delta)).max(initial=0.0))
         delta[S] = 0.0
         if delta.any():
             right -= products.times(delta)[S]
         lack = -(risk.A @ (self.beta + delta))
-        delta[S], move = self._system(S, d, right, lack)
+        delta[S], move = self._system(S, d, right, lack, wrong)
         dg = products.times(delta)
         ds = dg + risk.A.T @ move
         length = 1.0
@@ -151,7 +151,7 @@ class Descent:
         self.g = self.g + length * dg
         owner.eta = owner.eta + length * move
 
-    def _system(self, S, d, right, lack) -> tuple[np.ndarray, np.ndarray]:
+    def _system(self, S, d, right, lack, wrong: float) -> tuple[np.ndarray, np.ndarray]:
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         if len(S) > owner.direct and not self.slow:
             if self.preconditioner is None:
@@ -159,7 +159,7 @@ class Descent:
                 self.preconditioner = PartialCholesky(products, rank, owner.seed)
             self.preconditioner.grow()
             inverse = self.preconditioner.on(S, d[S], products.gram.threads)
-            most, slack = max(1, int(CG_A_FACTOR * len(S))), (FORCING * d[S], self.beta[S])
+            most, slack = max(1, int(CG_A_FACTOR * len(S))), (FORCING * wrong, FORCING * d[S], self.beta[S])
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)
             if found.solved or not products.fits(len(S)):
                 return found.x, found.mu

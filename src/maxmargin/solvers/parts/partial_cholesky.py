@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from ... import threads as th
 from .kernel_products import KernelProducts
 from .newton_systems import factor_spd
 
@@ -18,7 +19,8 @@ __all__ = ["PartialCholesky", "Preconditioner"]
 BLOCK = 128  # points drawn at a time
 DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
 EMPTY = 1e-8  # of the trace: where no more is lacking, more columns would be rounding
-FLOAT32_FROM = 1e-3  # of the largest diagonal of K: with a smaller D a product in float32 loses what D says
+FLOAT32_UP_TO = 1e5  # trace of 1 + LᵀD⁻¹L: its inverse, which is taken from 1, is more than float32 rounds by
+TILE = 4096  # points at a time in sums over all of them: the same bits for any number of threads
 
 
 class PartialCholesky:
@@ -70,10 +72,19 @@ class Preconditioner:
 
     def __init__(self, Lt: np.ndarray, D: np.ndarray, threads: int) -> None:
         self.root = np.sqrt(D)
-        scaled = Lt / self.root
-        self.scaled = scaled.astype(np.float32) if D.min(initial=1.0) > FLOAT32_FROM else scaled
-        M = np.asarray(self.scaled @ self.scaled.T, np.float64)
+        self.scaled = Lt / self.root
+        M = np.zeros((len(Lt), len(Lt)))
+        parts: dict[int, np.ndarray] = {}
+
+        def leaf(a: int, b: int) -> None:
+            parts[a] = self.scaled[:, a:b] @ self.scaled[:, a:b].T
+
+        th.spread(leaf, len(D), threads, grain=TILE, longest=TILE)
+        for a in sorted(parts):
+            M += parts[a]
         M[np.diag_indices(len(M))] += 1.0
+        if M.trace() < FLOAT32_UP_TO:
+            self.scaled = self.scaled.astype(np.float32)
         self.factor = factor_spd(M, threads)
 
     def __call__(self, v: np.ndarray) -> np.ndarray:

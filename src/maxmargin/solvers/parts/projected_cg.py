@@ -19,7 +19,6 @@ from .least_squares import least_squares
 
 __all__ = ["projected_cg"]
 
-REDUCED = 0.1  # of the right-hand side may be left, too
 DEPENDENT = 1e-14  # of the largest singular value: constraints that say nothing new
 
 
@@ -40,14 +39,12 @@ def projected_cg(
     E: np.ndarray,
     c: np.ndarray,
     inverse: Callable[[np.ndarray], np.ndarray],
-    slack: tuple[np.ndarray, np.ndarray],
+    slack: tuple[float, np.ndarray, np.ndarray],
     most: int,
     monitor: Monitor,
 ) -> Found:
-    """x and μ with a residual smaller than a share of b and than the mean of |share (start + x)|, or as near as ``most``
-    steps get.
-
-    ``slack`` is (share, start).
+    """x and μ with a residual smaller than ``first`` and than the mean of |share (start + x)|, or as near as ``most``
+    steps get; ``slack`` is (first, share, start).
     """
     full = np.zeros(products.n)
 
@@ -69,8 +66,7 @@ def projected_cg(
     residual = b - times(x) if x.any() else b.copy()
     z, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
-    share, start = slack
-    first = REDUCED * float(np.abs(b).max(initial=0.0))
+    first, share, start = slack
     for step in range(most + 1):
         enough = min(first, float((share * np.abs(start + x)).mean()))
         solved = step > 0 and bool(np.abs(residual - E @ mu).max(initial=0.0) <= enough)
