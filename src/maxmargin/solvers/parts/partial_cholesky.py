@@ -14,7 +14,7 @@ from ... import threads as th
 from .kernel_products import KernelProducts
 from .newton_systems import factor_spd
 
-__all__ = ["PartialCholesky", "Preconditioner"]
+__all__ = ["Metric", "PartialCholesky", "Preconditioner"]
 
 BLOCK = 128  # points drawn at a time
 DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
@@ -66,6 +66,10 @@ class PartialCholesky:
         """(L_S L_Sᵀ + D)⁻¹."""
         return Preconditioner(self.Lt[:, S], D, threads)
 
+    def metric(self, S: np.ndarray, D: np.ndarray, threads: int) -> Metric:
+        """Conjugate directions for losses that are curved on S."""
+        return Metric(self, S, D, threads)
+
 
 class Preconditioner:
     """Products with (L Lᵀ + D)⁻¹."""
@@ -91,3 +95,27 @@ class Preconditioner:
         u = v / self.root
         inner = cho_solve(self.factor, np.asarray(self.scaled @ u.astype(self.scaled.dtype), np.float64))
         return (u - inner.astype(self.scaled.dtype) @ self.scaled) / self.root
+
+
+class Metric:
+    """Gradients of functions, changed on the span of the pivots so that a step there is Newton's.
+
+    The functions V = K[:, J] L_J⁻ᵀ of the pivots J are orthonormal, and Vᵀ of Σ_i v_i k(x_i, ·) is Lᵀv. With
+    M = 1 + Lᵀ Θ L a gradient v becomes v − V (1 − M⁻¹) Lᵀv, which is symmetric and costs no product with K.
+    """
+
+    def __init__(self, base: PartialCholesky, S: np.ndarray, D: np.ndarray, threads: int) -> None:
+        self.Lt = base.Lt
+        place = np.empty(base.products.gram.n, np.int64)
+        place[base.products.index] = np.arange(base.products.n)
+        self.pivots = place[np.concatenate([pivots for pivots, _, _ in base.factors])]
+        self.corner = np.tril(self.Lt[:, self.pivots].T)
+        self.S, self.factor = S, Preconditioner(self.Lt[:, S], D, threads).factor
+
+    def changed(self, v: np.ndarray, Kv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What a gradient becomes, and K times that."""
+        q = self.Lt @ v
+        c = q - cho_solve(self.factor, q, check_finite=False)
+        out = v.copy()
+        out[self.pivots] -= solve_triangular(self.corner, c, lower=True, trans=1, check_finite=False)
+        return out, Kv - c @ self.Lt
