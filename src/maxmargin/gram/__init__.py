@@ -5,6 +5,7 @@ from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
 from .kernels import KERNELS, Kernel
 from .lowrank import LowRank, low_rank
+from .near import NearGram, near_or_not
 from .reduced import Exact, Expansion, Reduced
 from .relation import Relation
 from .views import Ridged, Shifted, Signed, Tiled
@@ -20,6 +21,7 @@ __all__ = [
     "Kernel",
     "KernelGram",
     "LowRank",
+    "NearGram",
     "PrecomputedGram",
     "Reduced",
     "Relation",
@@ -31,5 +33,6 @@ __all__ = [
     "as_gram",
     "cache_bytes",
     "low_rank",
+    "near_or_not",
     "once_more",
 ]
