@@ -28,6 +28,7 @@ from .. import threads as th
 from ..rows import Rows
 from .base import Gram, KernelGram
 from .kernels import RBF, Kernel, wendland_values
+from .points import Points
 
 __all__ = ["NearGram", "near_or_not"]
 
@@ -99,7 +100,7 @@ def near_or_not(gram: KernelGram, cut: float = CUT) -> Gram:
     reach = _reach(kernel, cut)
     if gram.n < LEAST_POINTS or points.d > MOST_DIMENSIONS or not np.isfinite(reach):
         return gram
-    X = points.data if not points.sparse else _csr(points)
+    X = points.data if not points.sparse else dense_points(points)
     tree = cKDTree(np.asarray(X, np.float64))
     some = np.linspace(0, gram.n - 1, PROBES).astype(np.int64)
     share = cKDTree(tree.data[some]).count_neighbors(tree, reach) / (len(some) * gram.n)
@@ -115,7 +116,8 @@ def _reach(kernel: Kernel, cut: float) -> float:
     return kernel.reach
 
 
-def _csr(points) -> np.ndarray:
+def dense_points(points: Points) -> np.ndarray:
+    """Sparse points as an array."""
     indptr, indices, data = points.data
     return sp.csr_array((data, indices, indptr), shape=(points.n, points.d)).toarray()
 
