@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import svm
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import dense
@@ -17,9 +16,15 @@ __all__ = ["from_sklearn", "to_sklearn"]
 SHARED = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "LinearSVC", "LinearSVR")
 
 
+def _theirs(name: str) -> type:
+    from sklearn import svm  # here: other files do not wait for it
+
+    return getattr(svm, name)
+
+
 def _kind(model: Any, ours: bool) -> str:
     for name in SHARED:
-        cls = (KERNEL_MACHINES | LINEAR_MACHINES)[name] if ours else getattr(svm, name)
+        cls = (KERNEL_MACHINES | LINEAR_MACHINES)[name] if ours else _theirs(name)
         if type(model) is cls:
             return name
     whose = "maxmargin" if ours else "scikit-learn"
@@ -93,7 +98,7 @@ def to_sklearn(model: Any) -> Any:
         raise TypeError(
             "a model without parametric functions was asked for; found some; scikit-learn has no place for it"
         )
-    cls = getattr(svm, name)
+    cls = _theirs(name)
     params = _shared_params(model, cls)
     if name in LINEAR_MACHINES:
         known = {
