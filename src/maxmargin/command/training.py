@@ -61,6 +61,9 @@ def train_model(
         from .validation import laplace_width
 
         machine.probA_ = np.array([laplace_width(settings, samples)])
+    if samples.serials is not None:  # the model names samples by their serials, whatever their order was
+        machine.support_ = (samples.serials[machine.support_] - 1).astype(np.int32)
+        machine.n_features_in_ = int(samples.serials.max())
     if samples.names is not None and not hasattr(machine, "feature_names_in_"):
         machine.feature_names_in_ = np.array(samples.names, dtype=object)
     before = time.perf_counter()
