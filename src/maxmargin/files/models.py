@@ -23,6 +23,7 @@ __all__ = ["CLASSIFIERS", "KERNEL_MACHINES", "LINEAR_MACHINES", "MisfitError", "
 KERNEL_MACHINES = {c.__name__: c for c in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
 LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR)}
 CLASSIFIERS = (SVC, NuSVC, LinearSVC)
+LONGEST_FOUND = 80  # characters of what was found that an error repeats
 
 
 class MisfitError(ValueError):
@@ -32,7 +33,8 @@ class MisfitError(ValueError):
 def need(ok: Any, asked: str, found: Any) -> None:
     """A MisfitError unless it is so."""
     if not ok:
-        raise MisfitError(f"{asked} was asked for; found {found}; the file is damaged, or no model of ours")
+        what = " ".join(str(found).split())[:LONGEST_FOUND]
+        raise MisfitError(f"{asked} was asked for; found {what}; the file is damaged, or no model of ours")
 
 
 def finite(a: Any, name: str) -> np.ndarray:
