@@ -33,7 +33,23 @@ if TYPE_CHECKING:
     from .monitor import keep_interrupted
     from .problem import ERM, QP
     from .solution import Certificate, History, Solution, Status
-    from .solvers import SMO, SOLVERS, Chunking, Decomposition, solve
+    from .solvers import (
+        ASVM,
+        MPD,
+        SMO,
+        SOLVERS,
+        SOR,
+        Adatron,
+        Auto,
+        Chunking,
+        Columns,
+        Decomposition,
+        InteriorPoint,
+        NearestPoint,
+        Newton,
+        PotentialSMO,
+        solve,
+    )
 
 __version__ = "0.1.0"
 
@@ -47,34 +63,45 @@ _HOME = {
     "monitor": "keep_interrupted",
     "problem": "ERM QP",
     "solution": "Certificate History Solution Status",
-    "solvers": "SMO SOLVERS Chunking Decomposition solve",
+    "solvers": "ASVM MPD SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
+    "Newton PotentialSMO solve",
 }
 _NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 _ROOMS = (*_HOME, "command", "host", "losses", "memory", "rows", "threads", "warmup")
 
 __all__ = [
+    "ASVM",
     "ERM",
     "FORMULATIONS",
     "KERNELS",
+    "MPD",
     "PSVC",
     "PSVR",
     "QP",
     "SMO",
     "SOLVERS",
+    "SOR",
     "SVC",
     "SVDD",
     "SVR",
+    "Adatron",
+    "Auto",
     "Certificate",
     "Chunking",
+    "Columns",
     "Decomposition",
     "Goal",
     "History",
+    "InteriorPoint",
     "LinearSVC",
     "LinearSVR",
+    "NearestPoint",
+    "Newton",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "PSVMSelector",
+    "PotentialSMO",
     "Solution",
     "Status",
     "from_sklearn",

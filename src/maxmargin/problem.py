@@ -240,9 +240,7 @@ class QP:
         """
         H_beta, own = self.times(beta), self.weights(beta)
         about = [None if one is None else _digest(one) for one in (beta, eta, w)]
-        if (
-            self._last.get("about") != about
-        ):  # a solver's answer, the judge's look, the published model
+        if self._last.get("about") != about:  # a solver's answer, the judge's look, the published model
             self._last.update(about=about, certificate=self._certificate(beta, eta, w, H_beta, own))
         return self._last["certificate"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from .. import threads as th
 from ..formulations import Decision
@@ -27,6 +27,7 @@ from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
 from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
+from .objects import Objects, as_objects, frame_library, on_items
 from .parameters import KernelParameters
 
 __all__ = ["KernelMachine", "SingleMachine"]
@@ -48,6 +49,9 @@ class KernelMachine(KernelParameters, Machine):
         check_kernel(self)
         check_shared(self)
         check_sparse(X)
+        if callable(self.kernel) and (objects := as_objects(X)) is not None:
+            return self._check_objects(objects, y, sample_weight, supervised)
+        self._frame = frame_library(X)
         if sp.issparse(X) and not callable(self.kernel):
             check_width(X.shape[1])
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
@@ -60,6 +64,22 @@ class KernelMachine(KernelParameters, Machine):
         if self.kernel == "precomputed":
             self._check_square(X)
         return X, y, checked_weight(sample_weight, X)
+
+    def _check_objects(self, X: Objects, y, sample_weight, supervised: bool):
+        """Samples that are no rows of numbers: what can be checked of them is how many there are."""
+        if supervised:
+            y = validate_data(self, "no_validation", y)  # which forgets names
+            check_consistent_length(X, y)
+        self._look_at_names(X, reset=True)
+        return X, y, checked_weight(sample_weight, X)
+
+    def _look_at_names(self, X: Objects, reset: bool) -> None:
+        """The names and the number of columns, which only a table has."""
+        if frame_library(X.items):
+            validate_data(self, X.items, reset=reset, skip_check_array=True)
+        elif reset:
+            for name in {"n_features_in_", "feature_names_in_"} & set(vars(self)):  # of an earlier fit
+                delattr(self, name)
 
     @staticmethod
     def _check_square(X) -> None:
@@ -142,6 +162,10 @@ class KernelMachine(KernelParameters, Machine):
 
     def _check_predict_input(self, X):
         check_is_fitted(self)
+        if isinstance(self.support_vectors_, Objects):
+            X = Objects(X)
+            self._look_at_names(X, reset=False)
+            return X
         check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
@@ -151,16 +175,16 @@ class KernelMachine(KernelParameters, Machine):
     @th.blas_limit(1)
     def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
-        support = self.support_[rows]
         if self.kernel == "precomputed":
-            return np.asarray(X[:, support], np.float64) @ coef
+            return np.asarray(X[:, self.support_[rows]], np.float64) @ coef
         vectors = self.support_vectors_[rows]
+        size = vectors.shape[0]
         if self._function is not None:
             out = np.empty((X.shape[0], coef.shape[1]))
-            step = max(1, PREDICT_BYTES // (8 * max(1, len(support))))
+            step = max(1, PREDICT_BYTES // (8 * max(1, size)))
             for a in range(0, X.shape[0], step):
                 block = X[a : a + step]
-                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if len(support) else 0.0
+                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if size else 0.0
             return out
         left = make_points(vectors, self._kernel_)
         right = make_points(X, self._kernel_, like=left)
@@ -184,6 +208,14 @@ class KernelMachine(KernelParameters, Machine):
         if self._W is not None:
             return sp.csr_matrix(self._W) if self._sparse else self._W.copy()
         return self.dual_coef_ @ self.support_vectors_
+
+    _reduced = False  # whether the function of the last fit stands on points of an expansion (expansion.py)
+
+    def _forget_expansion(self) -> None:
+        """Remove what an earlier fit with an expansion has left."""
+        if self._reduced:
+            self._reduced = self._stops_on_gap = False
+            del self.full_gap_
 
     # A linear kernel has features, and where its bias is free any origin for them. Weights that are added up from
     # rows seen from near by are exact; sums of inner products of rows that are far away are not.
@@ -227,6 +259,8 @@ class KernelMachine(KernelParameters, Machine):
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
         self._kernel_: Any = None  # a Kernel, where it is compiled
         self._function: Callable | None = None if named or self.kernel == "precomputed" else self.kernel
+        if isinstance(X, Objects) and self._function is not None:
+            self._function = partial(on_items, self._function)
         if named and callable(function := KERNELS[self.kernel]):
             self._function = partial(function, gamma=self._gamma, coef0=float(self.coef0), degree=float(self.degree))
         elif named:
@@ -242,12 +276,19 @@ class KernelMachine(KernelParameters, Machine):
 class SingleMachine(KernelMachine):
     """A kernel machine that solves one problem: regression and outlier detection."""
 
+    _width: float | None = None  # of the distribution of residuals, where it was asked for
+
     def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
         rows = X[present] if len(present) < X.shape[0] else X
         self._prepare_kernel(rows, weight[present])
         phi = self._fit_functions(rows, None if isinstance(self, OutlierMixin) else y[present], weight[present])
         formulation = self._with_functions(self._formulation(), phi)
+        if getattr(self, "expansion", None) is not None:
+            problem = Problem(formulation, np.arange(len(present)), y[present], weight[present])
+            self._fit_expansion(X, present, weight[present], [problem])  # type: ignore[attr-defined]
+            return
+        self._forget_expansion()
         problem = Problem(formulation, present, y[present], weight[present])
         outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, len(present), monitor), [problem])
         (solved,) = outcome.solved
@@ -261,10 +302,14 @@ class SingleMachine(KernelMachine):
         if self._parametric is not None:
             self.parametric_coef_ = solved.decision.parametric
         self._publish(solved.decision)
+        self._add_probabilities(X, outcome)
         self._certify(outcome)
 
     def _publish(self, decision: Decision) -> None:
         """Set the attributes that only this machine has."""
+
+    def _add_probabilities(self, X, outcome: Outcome) -> None:
+        """Set what probabilities need, for a machine that has them."""
 
     @property
     def _found(self) -> float:
@@ -278,8 +323,8 @@ class SingleMachine(KernelMachine):
         intercept, w = self._seen_from_centre(0, solved)
         return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
-    def _decide(self, X) -> np.ndarray:
+    def _decide(self, X, checked: bool = False) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
-        X = self._check_predict_input(X)
+        X = X if checked else self._check_predict_input(X)
         values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
         return (values + self._functions_at(X))[:, 0] + self.intercept_[0]

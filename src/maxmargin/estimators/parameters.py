@@ -57,6 +57,7 @@ class ClassifierParameters(KernelParameters):
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     probability: bool | str = False
+    calibration: str = "sigmoid"
     random_state: Any = None
     fit_intercept: bool = True
     parametric: Any = None
@@ -77,7 +78,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     ),
     "kernel": (
         '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable',
-        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed. "
+        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed, "
+        "and samples of any kind as they were given: strings, graphs, tables. "
         'With "precomputed" X is K(X_train, X_train) for ``fit`` and K(X_test, X_train) for predictions.',
     ),
     "degree": ("int", 'Degree of the kernel "poly"; the others do not look at it.'),
@@ -101,13 +103,26 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         'dict, "balanced" or None',
         'Factors of C by class; "balanced" makes the classes equally heavy: n_samples / (n_classes · their weights).',
     ),
-    "probability": ("bool", "Not available: use CalibratedClassifierCV of scikit-learn."),
+    "probability": (
+        "bool",
+        "Whether ``predict_proba`` is there, which takes a part of the time of five more fits. The class that "
+        "``predict`` gives is always the most probable one.",
+    ),
+    "calibration": (
+        '{"sigmoid", "isotonic", "temperature"}',
+        "How decisions become probabilities: by a sigmoid of two numbers, by a curve that never falls (for thousands "
+        "of samples), or by one number: the width of the doubt around f = 0.",
+    ),
     "decision_function_shape": (
         '{"ovr", "ovo"}',
         "What ``decision_function`` returns for more than two classes: a column for each class, or for each pair.",
     ),
     "break_ties": ("bool", "Whether ``predict`` decides between classes with equal votes by their decision values."),
-    "random_state": ("int, RandomState or None", "Seed where a solver has a choice; None always takes the same."),
+    "random_state": (
+        "int, RandomState or None",
+        "Seed where a solver or an expansion has a choice, and of the folds for probabilities; None always takes the "
+        "same.",
+    ),
     "verbose": ("bool", "Whether a line of progress is shown."),
     "max_iter": ("int", "Most iterations, in the solver's own units; -1 for no limit."),
     "solver": (
@@ -119,7 +134,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "parametric": (
         "callable, list of callables, transformer or None",
         "Functions that are added to f without a penalty: X -> (n, k), a list of X -> (n,), or a transformer, which is "
-        "cloned and fitted. They get X as it was checked, an array or a CSR matrix.",
+        "cloned and fitted. They get X as it was checked, an array or a CSR matrix; where fit got a table with names, "
+        "a table with these names.",
     ),
     "n_jobs": ("int or None", "Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow."),
     "time_limit": ("float or None", "Seconds; the best model so far is kept, with its gap and a warning."),
@@ -128,6 +144,18 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Called with a dict of progress now and then; a true result stops the fit.",
     ),
     "warm_start": ("bool", "Whether to start from the coefficients of the last fit on as many samples."),
+    "expansion": (
+        "int, array of int, array of points or None",
+        "None: f stands on the samples that need it. A number: on that many points, which ``expansion_choice`` "
+        "chooses; whole numbers: on these rows of X; an array of shape (k, n_features): on these points. ``tol`` is "
+        "the relative gap then, ``dual_coef_`` has a row for each problem, and points that depend on others are left "
+        "out.",
+    ),
+    "expansion_choice": (
+        '{"random", "greedy", "kmeans"}',
+        "Where ``expansion`` is a number: rows drawn by chance, rows that make the objective smallest one by one, or "
+        "means of clusters.",
+    ),
     "penalty": ('{"l2"}', "The penalty of the weights."),
     "dual": (
         '{"auto", True, False}',
@@ -154,6 +182,18 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "epsilon_": ("float", "The half-width of the tube that was found."),
     "offset_": ("ndarray of shape (1,)", "``decision_function(X) = score_samples(X) - offset_``."),
     "radius_": ("float", "The radius of the ball in feature space."),
+    "full_gap_": (
+        "float or None",
+        "With an expansion: the share by which the objective may be above that of the machine on all samples; None "
+        "where it would take longer to know than to fit.",
+    ),
+    "probA_": (
+        "ndarray of shape (n_pairs,), or (1,) for regression",
+        "A of 1 / (1 + exp(A f + B)), the probability of the first class of each pair, f being positive for it (with "
+        "two classes f is minus ``decision_function``), as in LIBSVM; empty without probabilities.",
+    ),
+    "probB_": ("ndarray of shape (n_pairs,)", "B of the same."),
+    "prob_density_marks_": ("ndarray of shape (10,)", "Decisions between which a tenth of probability lies each."),
     "parametric_coef_": ("ndarray of shape (n_problems, k)", "The coefficients of the parametric functions, if any."),
     "certificate_": (
         "Certificate",

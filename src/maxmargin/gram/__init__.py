@@ -5,12 +5,15 @@ from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
 from .kernels import KERNELS, Kernel
 from .lowrank import LowRank, low_rank
+from .reduced import Exact, Expansion, Reduced
 from .relation import Relation
 from .views import Ridged, Shifted, Signed, Tiled
 
 __all__ = [
     "KERNELS",
     "CallableGram",
+    "Exact",
+    "Expansion",
     "Factor",
     "Factored",
     "Gram",
@@ -18,6 +21,7 @@ __all__ = [
     "KernelGram",
     "LowRank",
     "PrecomputedGram",
+    "Reduced",
     "Relation",
     "Ridged",
     "RowCache",
