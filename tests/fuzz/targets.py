@@ -24,7 +24,6 @@ from maxmargin.files import (
     load_liblinear,
     load_libsvm,
     load_model,
-    predict_proba,
     read_data,
     read_ranges,
     read_svmlight,
@@ -75,8 +74,8 @@ def _use(model) -> None:
     X = np.linspace(-1.0, 1.0, 3 * d).reshape(3, d)
     try:
         model.predict(X)
-        if hasattr(model, "probA_") and hasattr(model, "probB_") and hasattr(model, "classes_"):
-            predict_proba(model, X)
+        if hasattr(model, "predict_proba"):
+            model.predict_proba(X)
     except (ValueError, MemoryError):  # a kernel of numbers that overflow
         pass
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import dense
+from ..estimators.calibration import Calibration
 from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
 
 __all__ = ["from_sklearn", "to_sklearn"]
@@ -77,8 +78,9 @@ def from_sklearn(model: Any) -> Any:
             classes=getattr(model, "classes_", None),
         )
         found.shape_fit_ = model.shape_fit_
-        if len(getattr(model, "_probA", ())):
-            found.probA_, found.probB_ = np.array(model._probA), np.array(model._probB)
+        if name in ("SVC", "NuSVC") and len(getattr(model, "_probA", ())):  # signs as ours: the first class of a pair
+            found._calibration = Calibration("sigmoid", np.array(model._probA), np.array(model._probB))
+            found.probability = True
     if hasattr(model, "feature_names_in_"):
         found.feature_names_in_ = model.feature_names_in_
     if hasattr(model, "class_weight_"):
@@ -132,12 +134,14 @@ def _full_csr(dual: np.ndarray) -> sp.csr_matrix:
 
 def _give_libsvm(found: Any, model: Any, name: str) -> None:
     """What scikit-learn's LIBSVM reads."""
+    if model._reduced and isinstance(model, CLASSIFIERS):
+        raise TypeError("support vectors that belong to classes were asked for; found an expansion on few points")
     sparse = sp.issparse(model.support_vectors_)
     total = int(model.n_support_.sum())
     two = isinstance(model, CLASSIFIERS) and len(model.classes_) == 2
     dual = np.ascontiguousarray(dense(model.dual_coef_), np.float64)
     inner = -dual if two else dual
-    found.support_ = np.array(model.support_, np.int32)
+    found.support_ = np.array(getattr(model, "support_", np.arange(total)), np.int32)
     found.support_vectors_ = (
         sp.csr_matrix(model.support_vectors_, dtype=np.float64)
         if sparse
@@ -150,7 +154,7 @@ def _give_libsvm(found: Any, model: Any, name: str) -> None:
     counts = model.n_support_ if isinstance(model, CLASSIFIERS) else [total, total]
     found._n_support = np.array(counts, np.int32)
     found._probA = found._probB = np.empty(0)
-    if hasattr(model, "probA_") and hasattr(model, "probB_"):
+    if isinstance(model, CLASSIFIERS) and len(model.probA_):
         found._probA, found._probB = np.array(model.probA_), np.array(model.probB_)
     found._effective_probability = bool(len(found._probA))
     found._gamma, found._sparse = float(model._gamma), sparse
