@@ -315,3 +315,24 @@ def test_as_a_module():
         [sys.executable, "-m", "maxmargin", "--version"], capture_output=True, text=True, timeout=100
     )
     assert (found.returncode, found.stdout) == (0, f"maxmargin {__version__}\n")
+
+
+@libsvm
+def test_probabilities_of_our_models(tmp_path):
+    for data in ("two", "three"):
+        run("train", "-q", "-b", 1, data, tmp_path / "model")
+        expected = theirs("svm-predict", "-b", 1, data, tmp_path / "model", tmp_path / "b").splitlines()[-1]
+        assert run("predict", "-b", 1, data, tmp_path / "model", tmp_path / "a").lines[-1] == expected
+        a, b = (np.loadtxt(tmp_path / name, skiprows=1) for name in "ab")
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_probabilities_in_our_format(tmp_path):
+    run("train", "-q", "-b", 1, "three", tmp_path / "three.mm")
+    found = run("predict", "-b", 1, "three", tmp_path / "three.mm", "-")
+    assert found.lines[0] == "labels 1 2 3" and len(found.lines) == 151
+    table = np.array([[float(word) for word in line.split()] for line in found.lines[1:]])
+    np.testing.assert_allclose(table[:, 1:].sum(axis=1), 1.0, atol=1e-4)
+    run("train", "-q", "-s", 2, "-b", 1, "-n", 0.3, "two", tmp_path / "one.model")
+    assert "prob_density_marks" in (tmp_path / "one.model").read_text()
+    assert run("predict", "-b", 1, "two", tmp_path / "one.model", "-").lines[0] == "labels normal outlier"
