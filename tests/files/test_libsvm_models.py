@@ -100,6 +100,8 @@ def test_more_features_than_the_support_vectors_use(tmp_path):
         (lambda X, y: SVC(kernel=lambda a, b: a @ b.T).fit(X, y), "kernel"),
         (lambda X, y: SVC().fit(X, np.where(y > 0, "yes", "no")), "whole numbers"),
         (lambda X, y: SVC().fit(X, np.where(y > 0, 0.5, 1.5).astype(str)), "whole numbers"),
+        (lambda X, y: SVC(probability=True, calibration="isotonic").fit(X, y), "isotonic"),
+        (lambda X, y: SVC(expansion=9).fit(*data(3)), "expansion"),
         (lambda X, y: SVR(parametric=lambda Z: Z[:, :1]).fit(X, y), "parametric"),
     ],
 )

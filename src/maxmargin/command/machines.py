@@ -63,8 +63,8 @@ class Settings:
             )
         if self.linear and self.free_bias and self.bias != 1:
             raise typer.BadParameter("-R needs -B 1: a bias that is not penalised")
-        if self.probability and (self.linear or self.machine in ("OneClassSVM",)):
-            raise typer.BadParameter("-b 1 is for classification and regression with kernels (-s 0, 1, 3, 4)")
+        if self.probability and self.linear:
+            raise typer.BadParameter("-b 1 is for machines with kernels, not for --linear")
         if self.weights and self.machine not in ("SVC", "NuSVC", "LinearSVC"):
             raise typer.BadParameter(f"-wi weighs classes, and {self.machine} has none")
         self.class_weight()
@@ -125,7 +125,7 @@ class Settings:
             shared["epsilon"] = self.epsilon
         if self.weights:
             shared["class_weight"] = _by_label(self.class_weight(), labels)
-        if self.probability and self.classifies:
+        if self.probability:
             shared["probability"] = True
         return getattr(maxmargin, self.machine)(**shared)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import FileError, has_probabilities, load_model, model_format, predict_proba, read_data
+from ..files import FileError, has_probabilities, libsvm_probabilities, load_model, model_format, read_data
 from ..files.source import atomic
 from ..files.svmlight import short
 from .reading import _column, read_serials, whole_labels
@@ -124,20 +124,19 @@ def _predictions(
     """The first line of the output, its rows, and the predictions."""
     regression = not hasattr(machine, "classes_") and not hasattr(machine, "decision_function")
     if probability and regression:
-        width = getattr(machine, "probA_", None)
-        if width is None:
+        if not has_probabilities(machine):
             raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
         speaker.line(
             "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
-            f"e^(-|z|/sigma)/(2sigma),sigma={width[0]:g}"
+            f"e^(-|z|/sigma)/(2sigma),sigma={machine.probA_[0]:g}"
         )
     if not probability or regression:
         found = machine.predict(X)
         return "", [_label(value) for value in found.tolist()], found
-    if hasattr(machine, "predict_proba"):
+    if has_probabilities(machine) and hasattr(machine, "classes_") and model_format(model) == "libsvm":
+        table = libsvm_probabilities(machine, X)  # the label is that of the largest, whatever the votes say
+    elif hasattr(machine, "predict_proba"):
         table = machine.predict_proba(X)
-    elif has_probabilities(machine):
-        table = predict_proba(machine, X)
     else:
         raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
     if hasattr(machine, "classes_"):
@@ -147,7 +146,7 @@ def _predictions(
         header = "labels " + " ".join(_label(label) for label in machine.classes_[order].tolist())
         table = table[:, order]
     else:
-        found, header = np.where(machine.decision_function(X) >= 0, 1, -1), "labels normal outlier"
+        found, header, table = machine.predict(X), "labels normal outlier", table[:, ::-1]
     rows = [
         f"{_label(label)} " + " ".join(f"{p:g}" for p in row)
         for label, row in zip(found.tolist(), table.tolist(), strict=True)

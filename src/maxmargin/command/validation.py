@@ -14,10 +14,7 @@ from .machines import Settings
 from .reading import Samples, read_samples
 from .saying import Speaker, scores
 
-__all__ = ["cross_validate", "folds_of", "laplace_width", "out_of_fold", "search"]
-
-LAPLACE_FOLDS = 5
-OUTLIER = 5.0  # standard deviations beyond which an error does not count for the width, as in LIBSVM
+__all__ = ["cross_validate", "folds_of", "out_of_fold", "search"]
 
 
 def folds_of(samples: Samples, settings: Settings, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -135,12 +132,3 @@ def _powers(text: str | None, name: str) -> list[float | None]:
             f"{name} needs a STEP that leads from FROM to TO in at most 1000 steps; found {text!r}"
         )
     return [first + k * step for k in range(int(count + 1e-9))]
-
-
-def laplace_width(settings: Settings, samples: Samples) -> float:
-    """The width of a Laplace distribution of the errors out of fold, without outliers, as LIBSVM has it (-b 1)."""
-    plain = replace(settings, probability=False)
-    folds = folds_of(samples, plain, min(LAPLACE_FOLDS, samples.X.shape[0]), 0)
-    error = np.abs(samples.y - out_of_fold(samples, plain, folds))
-    inside = error <= OUTLIER * np.sqrt(2.0) * error.mean()
-    return float(error[inside].mean()) if inside.any() else 0.0

@@ -17,12 +17,9 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import LinearSVC, LinearSVR
+from ..estimators import LinearSVC, LinearSVR, OneClassSVM
 from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
@@ -93,6 +90,10 @@ def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) ->
 
 def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) -> Any:
     """scikit-learn's logistic regression; several classes one against the rest, as LIBLINEAR has them."""
+    from sklearn.linear_model import LogisticRegression  # here: they take half a second to import, for few files
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
     binary = []
     for w, b in zip(W, intercept, strict=True):
         one = LogisticRegression()
@@ -111,10 +112,13 @@ def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) 
 
 
 def save_liblinear(model: Any, path: str | os.PathLike) -> None:
-    """Write a fitted LinearSVC or LinearSVR as a model file that LIBLINEAR reads, numbers exactly."""
+    """Write a fitted LinearSVC, LinearSVR or linear OneClassSVM as a model file that LIBLINEAR reads, exactly."""
     check_is_fitted(model)
+    if isinstance(model, OneClassSVM) and model.kernel == "linear":
+        _save_one_class(model, path)
+        return
     if not isinstance(model, (LinearSVC, LinearSVR)):
-        raise _cannot("a LinearSVC or a LinearSVR", type(model).__name__)
+        raise _cannot("a LinearSVC, a LinearSVR or a linear OneClassSVM", type(model).__name__)
     if model._parametric is not None:
         raise _cannot("a model without parametric functions", "some")
     W, labels = dense(model.coef_), []
@@ -132,6 +136,14 @@ def save_liblinear(model: Any, path: str | os.PathLike) -> None:
         file.write(f"nr_feature {W.shape[1]}\nbias {1 if with_bias else -1}\nw\n")
         rows = W.T.tolist() + ([model.intercept_.tolist()] if with_bias else [])
         file.writelines(" ".join(map(short, row)) + " \n" for row in rows)
+
+
+def _save_one_class(model: Any, path: str | os.PathLike) -> None:
+    w = dense(model.coef_)[0]
+    with atomic(path, "w") as file:
+        file.write(f"solver_type ONECLASS_SVM\nnr_class 2\nnr_feature {len(w)}\nbias -1\n")
+        file.write(f"rho {-model.intercept_[0]:.17g}\nw\n")
+        file.writelines(short(v) + " \n" for v in w.tolist())
 
 
 def _solver_type(model: Any) -> str:
