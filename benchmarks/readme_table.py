@@ -1,6 +1,6 @@
 """The table of the README: median seconds of a fit, side by side in one run, from results/speed.csv.
 
-    python benchmarks/readme_table.py        # prints it; --write puts it into the README
+python benchmarks/readme_table.py        # prints it; --write puts it into the README
 """
 
 from __future__ import annotations
