@@ -72,7 +72,9 @@ class Descent:
         self.beta = np.concatenate([self.beta, np.zeros(len(values))])
         self.g = np.concatenate([self.g, values])
 
-    def solve(self, risk: KernelRisk, tol: float, monitor: Monitor, complete: bool = False, gain: float = 0.0) -> Status:
+    def solve(
+        self, risk: KernelRisk, tol: float, monitor: Monitor, complete: bool = False, gain: float = 0.0
+    ) -> Status:
         """Steps until the violation is below tol, or until one brings no more than a share ``gain`` of the value.
 
         ``complete``: the value is that of the whole problem.

@@ -1,7 +1,7 @@
 """A preconditioner for K_SS + D: K is nearly L Lᵀ with few columns, the rest of it is next to nothing beside D.
 
-    K ≈ L Lᵀ by some rounds of pivoted Cholesky (randomly pivoted, as in gram/lowrank.py, which goes on until nothing
-    is lacking), and (L_S L_Sᵀ + D)⁻¹ = D⁻¹ − D⁻¹ L_S (1 + L_Sᵀ D⁻¹ L_S)⁻¹ L_Sᵀ D⁻¹
+K ≈ L Lᵀ by some rounds of pivoted Cholesky (randomly pivoted, as in gram/lowrank.py, which goes on until nothing
+is lacking), and (L_S L_Sᵀ + D)⁻¹ = D⁻¹ − D⁻¹ L_S (1 + L_Sᵀ D⁻¹ L_S)⁻¹ L_Sᵀ D⁻¹
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Conjugate gradients on a system with equality constraints, which hold all along (a constraint preconditioner).
 
-    [ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
-    [ Eᵀ         0 ] [ μ ] = [ c ]
+[ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
+[ Eᵀ         0 ] [ μ ] = [ c ]
 
-    residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
+residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
 """
 
 from __future__ import annotations
