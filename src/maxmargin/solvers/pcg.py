@@ -1,4 +1,4 @@
-"""Preconditioned conjugate gradients in the primal: kernel machines with a smooth loss, by products alone (PRIMAL §6.1).
+"""Preconditioned conjugate gradients in the primal: kernel machines with a smooth loss, by products (PRIMAL §6.1).
 
     min over β, η   ½ βᵀKβ + Σ L_i(s_i),    s = Kβ + p + Aᵀη                              (parts/kernel_risk.py)
 
@@ -126,6 +126,7 @@ class _Run:
         self.products: KernelProducts | None = None
         self.base: PartialCholesky | None = None
         self.metric: Metric | None = None
+        self.curved = np.zeros(n, bool)  # for which the metric was made
         self.steps = 0
         self.betas: list[np.ndarray] = []
         self.etas: list[np.ndarray] = []
@@ -184,7 +185,9 @@ class _Run:
         risk, products, A = self.risk, self.products, self.risk.A
         assert products is not None
         most = self.goal.max_iter if self.goal.max_iter > 0 else STEPS
-        self.eta = self.eta + risk.lowest(self.g + risk.p + A.T @ self.eta, A.T, *np.zeros((2, len(A))), self.size)
+        self.eta = self.eta + risk.lowest(
+            self.g + risk.p + A.T @ self.eta, A.T, np.zeros(len(A)), np.zeros(len(A)), self.size
+        )
         direction, along, last, before = np.zeros(risk.n), np.zeros(risk.n), np.zeros(risk.n), np.inf
         least, lowest, waited = np.inf, np.inf, 0  # norm of a gradient, value, steps in vain
         while True:

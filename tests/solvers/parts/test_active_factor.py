@@ -99,7 +99,7 @@ def test_a_preconditioner_is_what_it_says(gram):
     # The metric is symmetric in the inner product of functions, and K times what it makes is told with it.
     metric, K = base.metric(S, D, 1), gram.dense()
     u, w = np.random.default_rng(2).normal(size=(2, 120))
-    (hu, Ku), (hw, Kw) = metric.changed(u, K @ u), metric.changed(w, K @ w)
+    (hu, Ku), (_, Kw) = metric.changed(u, K @ u), metric.changed(w, K @ w)
     np.testing.assert_allclose(Ku, K @ hu, atol=1e-8)
     assert u @ Kw == pytest.approx(w @ Ku, rel=1e-6)
     assert u @ Ku > 0

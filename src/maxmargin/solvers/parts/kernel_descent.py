@@ -19,10 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ...goal import Goal
 from ...monitor import Monitor
 from ...solution import Status
-from ..base import spent
 from .active_factor import ActiveFactor
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
@@ -54,7 +52,7 @@ class Owner(Protocol):
     sv: int  # points in S at the last step
     direct: int  # points in S up to which their system is factored
     seed: int
-    goal: Goal
+    spent: Status  # why steps end that are as many as they may be
 
 
 class Descent:
@@ -95,7 +93,7 @@ class Descent:
             if violation <= tol or 0.0 <= lowest - value < gain * abs(value):
                 return Status.CONVERGED
             if stop or owner.steps >= owner.most:
-                return stop or spent(owner.goal)
+                return stop or owner.spent
             lower = value < lowest - NO_PROGRESS * abs(lowest)
             better = lower or violation < PROGRESS * least
             waited = 0 if better else waited + 1
