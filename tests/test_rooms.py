@@ -16,8 +16,9 @@ LEVELS = {
     "gram": 1, "rows": 1,
     "formulations": 2, "solvers": 2,
     "estimators": 3,
+    "files": 4,
 }  # fmt: skip
-TOP = 4
+TOP = 5
 STRANGERS = {"formulations", "solvers"}  # they meet in the estimators only
 COMPILERS = {"numba", "llvmlite"}
 

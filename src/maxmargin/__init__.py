@@ -3,56 +3,125 @@
 from maxmargin import SVC          # in place of: from sklearn.svm import SVC
 model = SVC(C=10).fit(X, y)
 print(model.certificate_)
+
+Names are imported when they are first used: ``maxmargin --help`` needs none of the libraries that a fit needs.
 """
 
-from .estimators import (
-    PSVC,
-    PSVR,
-    SVC,
-    SVDD,
-    SVR,
-    LinearSVC,
-    LinearSVR,
-    NuSVC,
-    NuSVR,
-    OneClassSVM,
-    PSVMSelector,
-)
-from .formulations import FORMULATIONS
-from .goal import Goal
-from .gram import KERNELS
-from .monitor import keep_interrupted
-from .problem import ERM, QP
-from .solution import Certificate, History, Solution, Status
-from .solvers import SMO, SOLVERS, Chunking, Decomposition, solve
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimators import (
+        PSVC,
+        PSVR,
+        SVC,
+        SVDD,
+        SVR,
+        LinearSVC,
+        LinearSVR,
+        NuSVC,
+        NuSVR,
+        OneClassSVM,
+        PSVMSelector,
+    )
+    from .files import from_sklearn, load, save, to_sklearn
+    from .formulations import FORMULATIONS
+    from .goal import Goal
+    from .gram import KERNELS
+    from .monitor import keep_interrupted
+    from .problem import ERM, QP
+    from .solution import Certificate, History, Solution, Status
+    from .solvers import (
+        ASVM,
+        MPD,
+        SMO,
+        SOLVERS,
+        SOR,
+        Adatron,
+        Auto,
+        Chunking,
+        Columns,
+        Decomposition,
+        InteriorPoint,
+        NearestPoint,
+        Newton,
+        PotentialSMO,
+        solve,
+    )
 
 __version__ = "0.1.0"
 
+# Where each public name is defined: the table that the imports above are for people and type checkers.
+_HOME = {
+    "estimators": "PSVC PSVR SVC SVDD SVR LinearSVC LinearSVR NuSVC NuSVR OneClassSVM PSVMSelector",
+    "files": "from_sklearn load save to_sklearn",
+    "formulations": "FORMULATIONS",
+    "goal": "Goal",
+    "gram": "KERNELS",
+    "monitor": "keep_interrupted",
+    "problem": "ERM QP",
+    "solution": "Certificate History Solution Status",
+    "solvers": "ASVM MPD SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
+    "Newton PotentialSMO solve",
+}
+_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
+_ROOMS = (*_HOME, "command", "host", "losses", "memory", "rows", "threads", "warmup")
+
 __all__ = [
+    "ASVM",
     "ERM",
     "FORMULATIONS",
     "KERNELS",
+    "MPD",
     "PSVC",
     "PSVR",
     "QP",
     "SMO",
     "SOLVERS",
+    "SOR",
     "SVC",
     "SVDD",
     "SVR",
+    "Adatron",
+    "Auto",
     "Certificate",
     "Chunking",
+    "Columns",
     "Decomposition",
     "Goal",
     "History",
+    "InteriorPoint",
     "LinearSVC",
     "LinearSVR",
+    "NearestPoint",
+    "Newton",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "PSVMSelector",
+    "PotentialSMO",
     "Solution",
     "Status",
+    "from_sklearn",
     "keep_interrupted",
+    "load",
+    "save",
     "solve",
+    "to_sklearn",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

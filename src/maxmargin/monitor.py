@@ -10,8 +10,11 @@ catches it and ends with what it had before.
 
 from __future__ import annotations
 
+import logging
 import math
+import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +27,7 @@ from .solution import Certificate, History, Status
 
 __all__ = ["Monitor", "Stopped", "keep_interrupted"]
 
-PRINT_EVERY_SECONDS = 0.25
+KEEP_EVERY_SECONDS = 2.0  # between two copies of the coefficients for somebody who keeps them
 PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
 SURELY = 0.5  # of the seconds that something is expected to take: others may have been at work while that was measured
 
@@ -90,10 +93,12 @@ class Monitor:
         self.stopped: Status | None = None
         self.parent: Monitor | None = None
         self.interrupted = False
+        self.keeper: Callable[[Any], None] | None = None  # gets the coefficients of the whole problem now and then
+        self._kept_at = 0.0
         self._previous_handler: object = None
-        self._printed_at = -PRINT_EVERY_SECONDS
+        self._printed_at = -math.inf
         self._primal_at = 0.0
-        self._live: Any = None
+        self._display: Display | None = None
         self._last_text = ""
         self._lock = threading.Lock()
 
@@ -114,10 +119,9 @@ class Monitor:
         if self._previous_handler is not None:
             signal.signal(signal.SIGINT, self._previous_handler)  # type: ignore[arg-type]
             self._previous_handler = None
-        if self._live is not None:
-            self._live.update(self._last_text)  # the last line is the state at the end, not a quarter second before
-            self._live.stop()
-            self._live = None
+        if self._display is not None:
+            self._display.end(self._last_text)  # the last line is the state at the end, not a quarter second before
+            self._display = None
 
     def part(self, label: str) -> Monitor:
         """A monitor for one of several problems: a history of its own, the same clock, callback and Ctrl-C."""
@@ -174,6 +178,19 @@ class Monitor:
         self._primal_at = now
         return True
 
+    def wants_coefficients(self) -> bool:
+        """Whether somebody keeps copies of the coefficients, and it is time for another one."""
+        now = self.seconds
+        if self.keeper is None or now - self._kept_at < KEEP_EVERY_SECONDS:
+            return False
+        self._kept_at = now
+        return True
+
+    def keep(self, beta: Any) -> None:
+        """Hand over the coefficients of the whole problem, for a fit to begin with after this one was killed."""
+        if self.keeper is not None:
+            self.keeper(beta)
+
     def step(
         self,
         iteration: int,
@@ -219,22 +236,12 @@ class Monitor:
             self._show_locked(row, label)
 
     def _show_locked(self, row: tuple, label: str) -> None:
-        seconds, iteration, objective, primal, violation, active, evals, hits = row
-        known = f"objective {-objective:.8g}" + (f" … {primal:.8g}" if primal < math.inf else "")
-        self._last_text = (
-            f"{label} {seconds:7.1f} s  step {iteration}  {known}  violation {violation:.2e}  "
-            f"active {active}  kernel evaluations {evals:.2e}  cache hits {hits:.0%}"
-        )
-        if row[0] - self._printed_at < PRINT_EVERY_SECONDS:
-            return
-        self._printed_at = row[0]
-        if self._live is None:
-            from rich.console import Console
-            from rich.live import Live
-
-            self._live = Live(self._last_text, console=Console(stderr=True), refresh_per_second=4)
-            self._live.start()
-        self._live.update(self._last_text)
+        self._last_text = progress_text(row, label)
+        if self._display is None:
+            self._display = display()
+        if row[0] - self._printed_at >= self._display.every:
+            self._printed_at = row[0]
+            self._display.show(self._last_text)
 
 
 class Inner(Monitor):
@@ -258,6 +265,10 @@ class Inner(Monitor):
         """Never: it would be that of a part."""
         return False
 
+    def wants_coefficients(self) -> bool:
+        """Never: they would be those of a part."""
+        return False
+
     def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, **more):
         """As the whole's, without what is only true of a part."""
         return self.outer.step(iteration, math.nan, *details, **more)
@@ -267,6 +278,111 @@ class Inner(Monitor):
 
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
         """The end of a part is not the end."""
+
+
+# -- where progress is shown ------------------------------------------------------------------------------------------
+
+
+class Display:
+    """Lines of progress, each on a line of its own: for a pipe or a file, where nothing can be taken back."""
+
+    every = 1.0  # seconds between two of them
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def show(self, text: str) -> None:
+        """The state now."""
+        self.last = text
+        self.write(text)
+
+    def end(self, text: str) -> None:
+        """The state at the end, unless it was the last one shown."""
+        if text != self.last:
+            self.show(text)
+
+    def write(self, text: str) -> None:
+        """A line on the error stream."""
+        print(text, file=sys.stderr, flush=True)
+
+
+class Logged(Display):
+    """Lines for Python's logging, where somebody listens to the logger "maxmargin"."""
+
+    def write(self, text: str) -> None:
+        """A message of level INFO."""
+        logger.info(text)
+
+
+class Terminal(Display):
+    """One line of a terminal, written over until the end."""
+
+    every = 0.25
+
+    def write(self, text: str) -> None:
+        """The line, cut so that it stays one."""
+        width = shutil.get_terminal_size().columns - 1
+        print("\r" + text[:width] + CLEAR_TO_END, end="", file=sys.stderr, flush=True)
+
+    def end(self, text: str) -> None:
+        """The state at the end, and a new line for whoever comes next."""
+        super().end(text)
+        print(file=sys.stderr, flush=True)
+
+
+class Notebook(Display):
+    """An output of a notebook's cell that is replaced as the fit goes on; needs no widgets."""
+
+    every = 0.25
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle: Any = None
+
+    def write(self, text: str) -> None:
+        """The text in place of the last one."""
+        content = {"text/plain": text}
+        if self.handle is None:
+            from IPython.display import display as show
+
+            self.handle = show(content, raw=True, display_id=True)
+        else:
+            self.handle.update(content, raw=True)
+
+
+def progress_text(row: tuple, label: str = "") -> str:
+    """A row of a history in words: what is known of it, the most telling first, for lines may be cut."""
+    seconds, iteration, objective, primal, violation, active, evals, hits = row
+    parts = [f"{label} {seconds:.1f} s".strip(), f"step {iteration}"]
+    both = objective > -math.inf and primal < math.inf
+    if both:
+        size = max(abs(objective), abs(primal))
+        parts += [
+            f"objective {-objective + 0.0:.8g} … {primal:.8g}",
+            f"gap {(objective + primal) / size:.1e}" if size else "",
+        ]
+    elif not math.isnan(objective):
+        parts.append(f"objective {-objective + 0.0:.8g}")
+    elif not math.isnan(primal):
+        parts.append(f"objective {primal:.8g}")
+    parts += ["" if math.isnan(violation) else f"violation {violation:.1e}", f"active {active}" if active else ""]
+    parts.append(f"kernel evaluations {evals:.1e}  cache hits {hits:.0%}" if evals else "")
+    return "  ".join(part for part in parts if part)
+
+
+logger = logging.getLogger("maxmargin")
+CLEAR_TO_END = "\x1b[K"  # of the line, as all terminals of today understand it
+
+
+def display() -> Display:
+    """Where progress is shown: in a notebook, on a terminal, to those who listen, or line by line."""
+    if "IPython" in sys.modules:
+        shell = sys.modules["IPython"].get_ipython()
+        if shell is not None and getattr(shell, "kernel", None) is not None:
+            return Notebook()
+    if logger.isEnabledFor(logging.INFO) and logger.hasHandlers():
+        return Logged()
+    return Terminal() if sys.stderr is not None and sys.stderr.isatty() else Display()
 
 
 def _least(one: float, other: float) -> float:

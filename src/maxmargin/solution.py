@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,21 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         return self is Status.CONVERGED
+
+    def __str__(self) -> str:
+        return self.value
+
+    # A stored model names its status, so that sentences may be reworded. skops calls __reduce__, pickle the other.
+
+    def __reduce__(self):
+        return Status, (self.name,)
+
+    def __reduce_ex__(self, protocol):
+        return self.__reduce__()
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.__members__.get(value)
 
 
 @dataclass(frozen=True)
@@ -62,15 +79,28 @@ class Certificate:
         )
 
 
+class Step(NamedTuple):
+    """A row of a history."""
+
+    seconds: float
+    iteration: int
+    objective: float
+    primal: float
+    violation: float
+    active: int
+    kernel_evals: int
+    hit_rate: float
+
+
 @dataclass
 class History:
-    """What happened, a row a recorded step; ``columns`` name the entries.
+    """What happened, a row a recorded step; ``columns`` name the entries. ``pandas.DataFrame(history)`` is a table.
 
     ``objective`` is that of the whole problem at the best coefficients so far, as the QP minimises it: minus a proven
     lower bound of ``primal``, the regularised risk. What a solver does not know at a step is NaN.
     """
 
-    columns = ("seconds", "iteration", "objective", "primal", "violation", "active", "kernel_evals", "hit_rate")
+    columns = Step._fields
     rows: list[tuple] = field(default_factory=list)
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # what a solver was asked to record in more detail
 
@@ -80,6 +110,10 @@ class History:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[Step]:
+        """The rows with the names of their entries: what makes a table of them."""
+        return (Step(*row) for row in self.rows)
 
 
 @dataclass(frozen=True)

@@ -433,5 +433,7 @@ def test_a_ball_has_no_functions():
 
 def test_a_solver_that_cannot_says_which_can():
     X, y, _ = data_for(MACHINES["svr"])
-    with pytest.raises(ValueError, match=r"decomposition was asked to hold 3 equality constraints; found .*; use"):
+    with pytest.raises(
+        ValueError, match=r"\"smo\".* was asked to keep 3 equality constraints .*; found .*; use solver=\"mpd\""
+    ):
         SVR(parametric=both, solver="decomposition").fit(X, y)

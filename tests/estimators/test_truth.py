@@ -109,6 +109,19 @@ def test_weights_that_were_altered_after_solving(base):
     assert bad.certificate_.relative_gap > 0.1
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_proof_of_a_linear_machine_is_about_its_weights(seed):
+    rng = np.random.default_rng(seed)
+    y, C = rng.integers(0, 4, 90), 176.1
+    X = (rng.normal(size=(90, 20)) + rng.normal(size=(4, 20))[y]) * 10.0 ** rng.uniform(-6, 6, 20)
+    model = SVC(kernel="linear", C=C, fit_intercept=False, tol=2e-4).fit(X, y)
+    for certificate, w, i, j in zip(model.certificates_, model.coef_, *np.triu_indices(4, 1), strict=True):
+        two = (y == i) | (y == j)
+        slack = np.maximum(0.0, 1.0 - np.where(y == i, 1, -1)[two] * (X[two] @ w))
+        assert certificate.primal == pytest.approx(0.5 * w @ w + C * slack.sum(), rel=1e-3)
+
+
 @pytest.mark.parametrize("solver", sorted(maxmargin.SOLVERS))
 def test_every_solver_reaches_the_same_tol(solver):
     """tol is the largest violation for all of them, also for those that steer by a gap."""

@@ -174,3 +174,12 @@ def test_nobody_fights_rounding_twice(machine, options, seed):
         machine = machine(kernel="linear", shrinking=False, **options).fit(X, *target)
     assert machine.status_ is not Status.EXHAUSTED
     assert looks(machine, len(X)) < 2e7
+
+
+def test_few_features_are_worth_an_interior_method_whatever_the_number_of_variables():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(800, 6)), 2, axis=0) * 90.0  # pairs of equal rows, and targets that contradict them
+    y = X @ rng.normal(size=6) + rng.standard_t(1.2, len(X))
+    model = NuSVR(kernel="linear", nu=1.0, C=0.07, time_limit=60.0).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.solver_ == "interior-point"  # where pair steps do not get there in a thousand times as long

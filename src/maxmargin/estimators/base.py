@@ -12,7 +12,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,8 @@ from ..gram import Gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Certificate, Solution, Status
-from ..solvers import Auto, judged
+from ..solvers import SOLVERS, Auto, judged
+from .objects import as_frame, plain
 from .parameters import MachineParameters
 from .parametric import Parametric
 
@@ -80,6 +83,7 @@ class Outcome:
     solved: list[Solved]
     monitor: Monitor
     started: float
+    gram: Gram  # that the problems share
 
 
 class Machine(MachineParameters):
@@ -91,6 +95,40 @@ class Machine(MachineParameters):
 
     _optional: tuple[str, ...] = ()  # parameters that may be None
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
+    _keeper: Callable[[int, np.ndarray], None] | None = None  # gets the coefficients of a problem now and then
+    _frame: str = ""  # the library whose table X was in fit
+
+    # -- parameters of the solver -------------------------------------------------------------------------
+
+    def get_params(self, deep=True):
+        """Parameters by name; those of a solver that was passed are ``solver__working_set`` and the like."""
+        params = super().get_params(deep)
+        if deep and is_dataclass(self.solver) and not isinstance(self.solver, type):
+            params |= {f"solver__{field.name}": getattr(self.solver, field.name) for field in fields(self.solver)}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters; ``solver__working_set=128`` makes a solver with that option, also of one that was named."""
+        options = {name.partition("__")[2]: params.pop(name) for name in list(params) if name.startswith("solver__")}
+        super().set_params(**params)
+        if not options:
+            return self
+        solver = self.solver
+        if isinstance(solver, str) and solver in SOLVERS:
+            solver = SOLVERS[solver]()
+        if not is_dataclass(solver) or isinstance(solver, type):
+            raise ValueError(
+                f"options of a solver ({', '.join(options)}) were asked for; found solver={solver!r}, which has none; "
+                "name a solver of maxmargin.SOLVERS first, or pass one"
+            )
+        known = [field.name for field in fields(solver)]
+        if lost := [name for name in options if name not in known]:
+            raise ValueError(
+                f"an option of {type(solver).__name__} was asked for; found {lost[0]!r}; choose "
+                + ", ".join(repr(name) for name in known)
+            )
+        self.solver = replace(solver, **options)
+        return self
 
     # -- solving ----------------------------------------------------------------------------------------
 
@@ -120,6 +158,7 @@ class Machine(MachineParameters):
             start = starts[number] if starts is not None and number < len(starts) else None
             start = start if start is not None and len(start) == qp.n else None
             goal = asked = self._goal(problem)
+            monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -128,6 +167,7 @@ class Machine(MachineParameters):
                 if goal.met(qp.certificate(*problem.formulation.point(qp, decision))):
                     break
                 asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+            monitor.keep(solution.beta)
             self._look_at(qp, solution)
             return Solved(problem, qp, goal, solution, decision)
 
@@ -135,9 +175,8 @@ class Machine(MachineParameters):
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
             if workers == 1:
-                return Outcome(
-                    [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)], monitor, started
-                )
+                found = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
+                return Outcome(found, monitor, started, gram)
             with ThreadPoolExecutor(workers) as pool:
                 tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
                 try:
@@ -147,7 +186,16 @@ class Machine(MachineParameters):
                     monitor.stopped = Status.INTERRUPTED
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
-        return Outcome([task.result() for task in tasks], monitor, started)
+        return Outcome([task.result() for task in tasks], monitor, started, gram)
+
+    @contextmanager
+    def _once_more(self, before: Monitor):
+        """A monitor for what comes after the problems are solved: the same clock, and a stop is a stop for both."""
+        with Monitor(None, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+            monitor.started, monitor.deadline = before.started, before.deadline
+            monitor.stopped, monitor.interrupted = before.stopped, before.interrupted
+            yield monitor
+        before.interrupted |= monitor.interrupted
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """Nothing to say of a solution, unless a machine has something."""
@@ -225,7 +273,7 @@ class Machine(MachineParameters):
             del self.parametric_coef_
         if getattr(self, "parametric", None) is None:
             return None
-        self._parametric = Parametric.fit(self.parametric, X, y, weight)
+        self._parametric = Parametric.fit(self.parametric, self._as_given(X), y, weight)
         phi = self._functions_of(X)
         self._parametric.settle(phi.shape[1])
         return phi
@@ -241,7 +289,13 @@ class Machine(MachineParameters):
     def _functions_of(self, X) -> np.ndarray:
         """φ at the samples (n, k)."""
         assert self._parametric is not None
-        return self._parametric(X)
+        return self._parametric(self._as_given(X))
+
+    def _as_given(self, X):
+        """Checked samples as functions get them: with the names of their columns where fit had a table with names."""
+        if self._frame and isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_"):
+            return as_frame(X, self.feature_names_in_, self._frame)
+        return plain(X)
 
     @th.blas_limit(1)
     def _functions_at(self, X) -> np.ndarray | float:

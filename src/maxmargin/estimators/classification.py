@@ -10,27 +10,45 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from .. import memory
 from .. import threads as th
 from ..formulations import CSVC, Decision, Formulation, SemiParametric
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
+from ..gram import PrecomputedGram
 from ..gram.base import checked_block
 from ..gram.distance import cross
 from ..gram.points import make_points
 from ..monitor import Monitor
-from ..problem import DUST
+from ..problem import DUST, QP
 from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
-from .base import Problem, dense, stacklevel
+from .base import Outcome, Problem, dense, stacklevel
+from .calibration import (
+    CALIBRATIONS,
+    FOLDS,
+    Calibration,
+    Solving,
+    agreeing,
+    calibrated,
+    each,
+    fold_numbers,
+    out_of_fold,
+    seed_of,
+)
 from .checks import check_choice, check_labels
 from .expansion import Expanding
 from .kernel import KernelMachine
 from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
-from .pair_programs import decisions, largest_nus, programs
+from .objects import Objects
+from .pair_programs import closed_programs, decisions, largest_nus, programs
 from .parameters import ClassifierParameters, documented
 
 __all__ = ["SVC", "NuSVC"]
@@ -38,12 +56,13 @@ __all__ = ["SVC", "NuSVC"]
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
 DECISIONS = 1 << 22  # of pairs that are held at a time, 32 MB
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
+ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
 LEAVES = (
     "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ classes_ class_weight_ parametric_coef_ "
-    "fit_status_ shape_fit_"
+    "fit_status_ shape_fit_ probA_ probB_"
 ).split()
 
 
@@ -65,11 +84,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         -------
         self
         """
-        if self.probability not in (False, "deprecated"):
-            raise ValueError(
-                f"probability={self.probability!r} was asked for; found no calibration in this estimator; "
-                "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator, ensemble=False)"
-            )
+        check_choice(self, "probability", (False, True, "deprecated"))
+        check_choice(self, "calibration", CALIBRATIONS)
         check_choice(self, "decision_function_shape", ("ovr", "ovo"))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -83,17 +99,24 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
         pairs = Pairs(labels, k)
+        self._calibration = None
+        folds = self._folds(there, labels, box)
         self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
         if getattr(self, "expansion", None) is not None:
+            if folds is not None:
+                raise ValueError(
+                    "probability=True was asked for; found an expansion, whose folds are not kept; wrap the machine: "
+                    "sklearn.calibration.CalibratedClassifierCV(SVC(expansion=...), ensemble=False)"
+                )
             self._fit_on_points(X, pairs, present, weight, box, phi)  # type: ignore[attr-defined]
             return self
         self._forget_expansion()
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
         if small and suits(np.diff(pairs.starts)):
-            self._fit_small(X, pairs, present, box)
+            self._fit_small(X, pairs, present, box, folds)
         else:
-            self._fit_each(X, pairs, present, box, phi)
+            self._fit_each(X, pairs, present, box, phi, folds)
         return self
 
     def _problem(self, pairs: Pairs, number: int, present: np.ndarray, box: np.ndarray, phi) -> Problem:
@@ -104,7 +127,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
         return Problem(formulation, present[rows], pairs.targets[pairs.at(number)], box[rows], name)
 
-    def _fit_each(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, phi) -> None:
+    def _fit_each(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, phi, folds) -> None:
         """A solver for each pair of classes."""
         problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
         largest = int(np.diff(pairs.starts).max())
@@ -116,6 +139,10 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         if self._parametric is not None:
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
         self._publish(np.array([s.decision.found for s in solved]))
+        if folds is not None:
+            place = np.zeros(X.shape[0], np.int64)
+            place[present] = folds
+            self._calibrate_each(outcome, place)
         self._certify(outcome)
 
     def _keep_pairs(self, X, pairs: Pairs, present: np.ndarray, coef: np.ndarray) -> None:
@@ -124,7 +151,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         self._keep_support(X, present[support])
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
 
-    def _fit_small(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray) -> None:
+    def _fit_small(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, folds) -> None:
         """All pairs of classes by the leaf for many small problems; those that it does not solve by a solver each."""
         started = time.perf_counter()
         formulation, points, weight = self._formulation(), present[pairs.rows], box[pairs.rows]
@@ -141,14 +168,18 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
             shape = decisions(formulation, problems, found, pairs.targets, gram)
-            for q in [q for q, status in enumerate(statuses) if status in (Status.STALLED, Status.EXHAUSTED)]:
+            again: dict[int, tuple[QP, np.ndarray | None]] = {}  # problems that another solver solved, and its weights
+            left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
+            if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
+                left |= problems.rounding(gram, found.beta) > ROUNDED * found.proof[:, 0]
+            for q in np.flatnonzero(left).tolist():
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at = problems.qp(q, gram), pairs.at(q)
                 solution = self._solver().solve(qp, self._goal(problem), found.beta[at], monitor.part(problem.label))
                 one = formulation.decision(qp, solution)
                 shape.coef[at], shape.intercept[q], shape.found[q] = one.coef, one.intercept, one.found
                 found.beta[at], found.multipliers[q] = solution.beta, solution.multipliers
-                found.proof[q] = list(astuple(solution.certificate))[:5]
+                again[q] = qp, None if solution.w is None else one.scale * solution.w
                 found.n_iter[q] += solution.n_iter
                 statuses[q], solvers[q] = solution.status, solution.solver
             sizes = np.bincount(points, np.abs(found.beta), gram.n)
@@ -157,16 +188,20 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         self.intercept_, self._W = shape.intercept, None
         if self._weighs(X.shape[1], len(pairs)):
             near = centred(self.support_vectors_, self._centre)
-            self._W = np.asarray(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
+            self._W = np.array(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
+            for q, (_, w) in again.items():
+                self._W[q] = self._W[q] if w is None else w
             self.intercept_ = self.intercept_ - self._W @ self._centre
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
-        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses)
+        if folds is not None:
+            self._calibrate_small(gram, pairs, present, box, folds, found.beta, tol, monitor)
+        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, again)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
 
-    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses) -> None:
+    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses, again) -> None:
         """The proofs of the attributes as published, and the judge's word on each of them."""
         place = np.full(int(present.max(initial=-1)) + 1, -1)
         place[present] = np.arange(len(present))
@@ -175,14 +210,17 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         scale = np.where(shape.found > NO_SCALE, shape.found, 1.0)
         eta = np.column_stack([(self.intercept_ + shift) * scale, -shape.found])
         eta = eta[:, int(not self.fit_intercept) : 2 if isinstance(self, NuSVC) else 1]
+        beta = coef * np.repeat(scale, problems.sizes)
+        if len(problems.sign):
+            beta = beta * problems.sign
+        for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
+            beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
         if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
             # The proofs were about other numbers.
-            beta = coef * np.repeat(scale, problems.sizes)
-            if len(problems.sign):
-                beta = beta * problems.sign
-            for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
-                beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
+        for q, (qp, w) in again.items():
+            w = None if w is None or self._W is None else self._W[q] / scale[q]
+            found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
         primal, dual, gap, violation, lack = found.proof.T
         terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
         share = lack / np.maximum(terms, np.finfo(float).tiny)
@@ -190,6 +228,111 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         for q, good in enumerate(met.tolist()):
             if good is not statuses[q].converged:
                 statuses[q] = Status.CONVERGED if good else Status.STALLED
+
+    # -- probabilities ----------------------------------------------------------------------------------
+
+    _calibration: Calibration | None = None
+
+    def _folds(self, X, labels: np.ndarray, box: np.ndarray) -> np.ndarray | None:
+        """The fold of each sample, if there is a use for it."""
+        if self.probability is not True:
+            return None
+        by_content = self.kernel != "precomputed" and not isinstance(X, Objects)
+        return fold_numbers(X, labels, box, seed_of(self.random_state), by_content)
+
+    def _calibrate_each(self, outcome: Outcome, folds: np.ndarray) -> None:
+        """A calibration of each pair from machines of its folds, a solver each."""
+        solved = outcome.solved
+        workers = 1 if self._function is not None else th.count(self.n_jobs)
+        side_by_side = min(workers, len(solved))  # pairs, or the folds of a few
+        with self._once_more(outcome.monitor) as monitor:
+            inner = workers if len(solved) < workers else 1
+            solver = replace(self._solver(), solver="auto")  # a named one may not take problems with closed boxes
+            solving = Solving(outcome.gram, solver, self._goal, monitor, inner, classes=True)
+            found: list[np.ndarray] = [np.zeros(0)] * len(solved)
+
+            def decide(number: int) -> None:
+                problem = solved[number].problem
+                found[number] = out_of_fold(solving, problem, solved[number].solution.beta, folds[problem.rows])
+
+            each(side_by_side if inner == 1 else 1, decide, range(len(solved)))
+        flip = -1.0 if len(self.classes_) == 2 else 1.0  # of two classes the second has +1, as in scikit-learn
+        problems = [one.problem for one in solved]
+        self._calibration = calibrated(
+            self.calibration, [flip * f for f in found], [flip * p.y for p in problems], [p.weight for p in problems]
+        )
+
+    def _calibrate_small(self, gram, pairs: Pairs, present, box, folds, beta: np.ndarray, tol, before) -> None:
+        """A calibration of each pair from machines of its folds by the leaf for many small problems."""
+        points, weight, formulation = present[pairs.rows], box[pairs.rows], self._formulation()
+        fold, y, threads = folds[pairs.rows], pairs.targets, th.count(self.n_jobs)
+        batches = [replace(batch, points=present[batch.points]) for batch in pairs.batches()]
+        out = np.empty(len(points))
+        with self._once_more(before) as monitor:
+            if gram.whole() is None and 8 * gram.n**2 <= memory.left_for_one():
+                gram = PrecomputedGram(gram.wide().dense())
+            for number in range(FOLDS):
+                own = fold == number
+                problems = closed_programs(formulation, points, y, weight, pairs.starts, own)
+                found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, beta, batches)
+                shape = decisions(formulation, problems, found, y, gram)
+                for q in range(len(pairs)):
+                    at = pairs.at(q)
+                    mine, left = at.start + np.flatnonzero(own[at]), y[at][~own[at]]
+                    if not len(left) or (left == left[0]).all():  # a machine needs two classes
+                        out[mine] = left[:1].sum()
+                    elif len(mine):
+                        used = at.start + np.flatnonzero(shape.coef[at])
+                        out[mine] = gram.combine(points[used], shape.coef[used], points[mine]) + shape.intercept[q]
+        parts = (np.split(a, pairs.starts[1:-1]) for a in (out, y, weight))
+        self._calibration = calibrated(self.calibration, *parts)
+
+    @property
+    def probA_(self):
+        """A of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
+        check_is_fitted(self)
+        known = self._calibration is not None and self._calibration.method != "isotonic"
+        return self._calibration.A if known else np.empty(0)
+
+    @property
+    def probB_(self):
+        """B of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
+        check_is_fitted(self)
+        known = self._calibration is not None and self._calibration.method != "isotonic"
+        return self._calibration.B if known else np.empty(0)
+
+    def _has_probabilities(self) -> bool:
+        if self.probability is True:
+            return True
+        name = type(self).__name__
+        raise AttributeError(
+            f"predict_proba was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
+        check_is_fitted(self)
+        if self._calibration is None:
+            name = type(self).__name__
+            raise NotFittedError(
+                f"predict_proba was asked for; found a {name} that was fitted without probabilities; fit it again"
+            )
+        k, shape = len(self.classes_), "scores" if self.break_ties else "votes"
+        X = self._check_predict_input(X)
+        step = max(1, DECISIONS // len(self.intercept_))
+        found = []
+        for a in range(0, X.shape[0], step):
+            values = self._decide(X[a : a + step], "ovo", checked=True)
+            chosen = (values > 0).astype(np.intp) if k == 2 else shaped(values, k, shape)
+            raw = self._calibration.probabilities(-values[:, None] if k == 2 else values, k)
+            found.append(agreeing(raw, chosen))
+        return np.concatenate(found)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """The logarithm of ``predict_proba``."""
+        return np.log(self.predict_proba(X))
 
     def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""
@@ -218,9 +361,9 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             return super()._feature_weights()
         return pair_weights(self.dual_coef_, self.n_support_, self.support_vectors_)
 
-    def _decide(self, X, shape: str) -> np.ndarray:
+    def _decide(self, X, shape: str, checked: bool = False) -> np.ndarray:
         """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
-        X = self._check_predict_input(X)
+        X = X if checked else self._check_predict_input(X)
         if len(self.classes_) == 2:
             values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
             return (values + self.intercept_ + self._functions_at(X))[:, 0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from .. import threads as th
 from ..formulations import Decision
@@ -27,6 +27,7 @@ from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
 from .checks import check_dimensions, check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
+from .objects import Objects, as_objects, frame_library, on_items
 from .parameters import KernelParameters
 
 __all__ = ["KernelMachine", "SingleMachine"]
@@ -49,6 +50,9 @@ class KernelMachine(KernelParameters, Machine):
         check_kernel(self)
         check_shared(self)
         check_sparse(X)
+        if callable(self.kernel) and (objects := as_objects(X)) is not None:
+            return self._check_objects(objects, y, sample_weight, supervised)
+        self._frame = frame_library(X)
         if sp.issparse(X) and not callable(self.kernel):
             check_width(X.shape[1])
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
@@ -61,6 +65,22 @@ class KernelMachine(KernelParameters, Machine):
         if self.kernel == "precomputed":
             self._check_square(X)
         return X, y, checked_weight(sample_weight, X)
+
+    def _check_objects(self, X: Objects, y, sample_weight, supervised: bool):
+        """Samples that are no rows of numbers: what can be checked of them is how many there are."""
+        if supervised:
+            y = validate_data(self, "no_validation", y)  # which forgets names
+            check_consistent_length(X, y)
+        self._look_at_names(X, reset=True)
+        return X, y, checked_weight(sample_weight, X)
+
+    def _look_at_names(self, X: Objects, reset: bool) -> None:
+        """The names and the number of columns, which only a table has."""
+        if frame_library(X.items):
+            validate_data(self, X.items, reset=reset, skip_check_array=True)
+        elif reset:
+            for name in {"n_features_in_", "feature_names_in_"} & set(vars(self)):  # of an earlier fit
+                delattr(self, name)
 
     @staticmethod
     def _check_square(X) -> None:
@@ -150,6 +170,10 @@ class KernelMachine(KernelParameters, Machine):
 
     def _check_predict_input(self, X):
         check_is_fitted(self)
+        if isinstance(self.support_vectors_, Objects):
+            X = Objects(X)
+            self._look_at_names(X, reset=False)
+            return X
         check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if callable(self.kernel):
@@ -243,6 +267,8 @@ class KernelMachine(KernelParameters, Machine):
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0
         self._kernel_: Any = None  # a Kernel, where it is compiled
         self._function: Callable | None = None if named or self.kernel == "precomputed" else self.kernel
+        if isinstance(X, Objects) and self._function is not None:
+            self._function = partial(on_items, self._function)
         if named and callable(function := KERNELS[self.kernel]):
             self._function = partial(function, gamma=self._gamma, coef0=float(self.coef0), degree=float(self.degree))
         elif named:
@@ -258,6 +284,8 @@ class KernelMachine(KernelParameters, Machine):
 
 class SingleMachine(KernelMachine):
     """A kernel machine that solves one problem: regression and outlier detection."""
+
+    _width: float | None = None  # of the distribution of residuals, where it was asked for
 
     def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
@@ -283,10 +311,14 @@ class SingleMachine(KernelMachine):
         if self._parametric is not None:
             self.parametric_coef_ = solved.decision.parametric
         self._publish(solved.decision)
+        self._add_probabilities(X, outcome)
         self._certify(outcome)
 
     def _publish(self, decision: Decision) -> None:
         """Set the attributes that only this machine has."""
+
+    def _add_probabilities(self, X, outcome: Outcome) -> None:
+        """Set what probabilities need, for a machine that has them."""
 
     @property
     def _found(self) -> float:
@@ -300,8 +332,8 @@ class SingleMachine(KernelMachine):
         intercept, w = self._seen_from_centre(0, solved)
         return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
-    def _decide(self, X) -> np.ndarray:
+    def _decide(self, X, checked: bool = False) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
-        X = self._check_predict_input(X)
+        X = X if checked else self._check_predict_input(X)
         values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
         return (values + self._functions_at(X))[:, 0] + self.intercept_[0]

@@ -29,6 +29,7 @@ from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
 from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
 from .multiclass import weighed_classes
+from .objects import frame_library
 from .parameters import documented
 
 __all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
@@ -83,6 +84,8 @@ class LinearMachine(Machine):
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
+        if reset:
+            self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
             X = np.load(X, mmap_mode="r")
         in_parts = isinstance(X, (list, tuple)) and len(X) > 0 and all(getattr(x, "ndim", 0) == 2 for x in X)

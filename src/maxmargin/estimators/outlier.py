@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import OutlierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from ..formulations import SVDD as SVDDFormulation
 from ..formulations import OneClass
 from ..gram.points import make_points
+from .base import stacklevel
+from .calibration import MARKS, density_marks, normal_share
+from .checks import check_choice
 from .kernel import SingleMachine
 from .parameters import documented
 
@@ -70,14 +77,62 @@ class OneClassSVM(_KernelOutlierDetector):
 
     nu: float = 0.5
     parametric: Any = None
+    probability: bool = False
 
-    _leaves = (*LEAVES, "parametric_coef_")
+    _leaves = (*LEAVES, "parametric_coef_", "prob_density_marks_")
     _says = {
-        "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below.")
+        "probability": (
+            "bool",
+            "Whether ``predict_proba`` is there: probabilities from how dense the decisions of the samples are, as "
+            "LIBSVM has it.",
+        ),
+        "prob_density_marks_": (
+            "ndarray of shape (10,)",
+            "Decisions between which a tenth of probability lies each; empty without probabilities, or where fewer "
+            "than five samples are inside or outside.",
+        ),
+        "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below."),
     }
 
     def _formulation(self):
         return OneClass(float(self.nu))
+
+    def _add_probabilities(self, X, outcome):
+        check_choice(self, "probability", (False, True))
+        self.prob_density_marks_ = np.empty(0)
+        if not self.probability:
+            return
+        rows = outcome.solved[0].problem.rows
+        decisions = self._decide(X[rows], checked=True)
+        marks = density_marks(decisions, outcome.solved[0].problem.weight)
+        if marks is not None:
+            self.prob_density_marks_ = marks
+            return
+        warnings.warn(
+            f"probability=True was asked for; found fewer than {MARKS // 2} samples inside or outside of the boundary; "
+            "give more samples, or another nu",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+
+    def _has_probabilities(self) -> bool:
+        if self.probability is True:
+            return True
+        raise AttributeError(
+            f"predict_proba was asked for; found probability={self.probability!r}; fit OneClassSVM(probability=True)"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """(n, 2): the probabilities of −1, an outlier, and of +1."""
+        check_is_fitted(self)
+        if not len(self.prob_density_marks_):
+            raise NotFittedError(
+                "predict_proba was asked for; found a OneClassSVM that was fitted without probabilities, or with too "
+                "few samples inside or outside; fit it again"
+            )
+        inside = normal_share(self.decision_function(X), self.prob_density_marks_)
+        return np.column_stack([1.0 - inside, inside])
 
     def score_samples(self, X):
         """The decision function without its offset."""

@@ -6,7 +6,7 @@ What ``formulation.qp`` and ``formulation.decision`` say of one problem, in a fe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from ..formulations.nu_svc import NO_MARGIN
 from ..gram import Gram, PrecomputedGram
 from ..solution import History, Solution
 from ..solvers.parts.small_problems import SmallProblems, SmallSolutions
+from .calibration import keeps_zero
 
-__all__ = ["Decisions", "decisions", "largest_nus", "programs"]
+__all__ = ["Decisions", "closed_programs", "decisions", "largest_nus", "programs"]
 
 NO_MATRIX = np.zeros((0, 0))  # programs know which rows of a matrix they need; the solver has it
 
@@ -50,6 +51,12 @@ def programs(
     )
     assert laid is not None  # they share a matrix, and their formulation
     return laid
+
+
+def closed_programs(formulation: Formulation, points, y, weight: np.ndarray, starts, own: np.ndarray) -> SmallProblems:
+    """The programs without the samples ``own``, whose boxes are closed: as ``calibration.closed`` of one problem."""
+    found = programs(formulation, points, y, np.where(own, 0.0, weight) if keeps_zero(formulation) else weight, starts)
+    return replace(found, lower=np.where(own, 0.0, found.lower), upper=np.where(own, 0.0, found.upper))
 
 
 def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.ndarray:

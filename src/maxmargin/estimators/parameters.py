@@ -57,6 +57,7 @@ class ClassifierParameters(KernelParameters):
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     probability: bool | str = False
+    calibration: str = "sigmoid"
     random_state: Any = None
     fit_intercept: bool = True
     parametric: Any = None
@@ -77,7 +78,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     ),
     "kernel": (
         '{"linear", "poly", "rbf", "sigmoid", "laplacian", "wendland", "precomputed"} or callable',
-        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed. "
+        "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed, "
+        "and samples of any kind as they were given: strings, graphs, tables. "
         'With "precomputed" X is K(X_train, X_train) for ``fit`` and K(X_test, X_train) for predictions.',
     ),
     "degree": (
@@ -105,7 +107,16 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         'dict, "balanced" or None',
         'Factors of C by class; "balanced" makes the classes equally heavy: n_samples / (n_classes · their weights).',
     ),
-    "probability": ("bool", "Not available: use CalibratedClassifierCV of scikit-learn."),
+    "probability": (
+        "bool",
+        "Whether ``predict_proba`` is there, which takes a part of the time of five more fits. The class that "
+        "``predict`` gives is always the most probable one.",
+    ),
+    "calibration": (
+        '{"sigmoid", "isotonic", "temperature"}',
+        "How decisions become probabilities: by a sigmoid of two numbers, by a curve that never falls (for thousands "
+        "of samples), or by one number: the width of the doubt around f = 0.",
+    ),
     "decision_function_shape": (
         '{"ovr", "ovo"}',
         "What ``decision_function`` returns for more than two classes: a column for each class, or for each pair.",
@@ -113,7 +124,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "break_ties": ("bool", "Whether ``predict`` decides between classes with equal votes by their decision values."),
     "random_state": (
         "int, RandomState or None",
-        "Seed where a solver or an expansion has a choice; None always takes the same.",
+        "Seed where a solver or an expansion has a choice, and of the folds for probabilities; None always takes the "
+        "same.",
     ),
     "verbose": ("bool", "Whether a line of progress is shown."),
     "max_iter": ("int", "Most iterations, in the solver's own units; -1 for no limit."),
@@ -126,7 +138,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "parametric": (
         "callable, list of callables, transformer or None",
         "Functions that are added to f without a penalty: X -> (n, k), a list of X -> (n,), or a transformer, which is "
-        "cloned and fitted. They get X as it was checked, an array or a CSR matrix.",
+        "cloned and fitted. They get X as it was checked, an array or a CSR matrix; where fit got a table with names, "
+        "a table with these names.",
     ),
     "n_jobs": ("int or None", "Threads; None uses all cores that OMP_NUM_THREADS and the scheduler allow."),
     "time_limit": ("float or None", "Seconds; the best model so far is kept, with its gap and a warning."),
@@ -178,6 +191,13 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
         "With an expansion: the share by which the objective may be above that of the machine on all samples; None "
         "where it would take longer to know than to fit.",
     ),
+    "probA_": (
+        "ndarray of shape (n_pairs,), or (1,) for regression",
+        "A of 1 / (1 + exp(A f + B)), the probability of the first class of each pair, f being positive for it (with "
+        "two classes f is minus ``decision_function``), as in LIBSVM; empty without probabilities.",
+    ),
+    "probB_": ("ndarray of shape (n_pairs,)", "B of the same."),
+    "prob_density_marks_": ("ndarray of shape (10,)", "Decisions between which a tenth of probability lies each."),
     "parametric_coef_": ("ndarray of shape (n_problems, k)", "The coefficients of the parametric functions, if any."),
     "certificate_": (
         "Certificate",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 __all__ = ["Parametric"]
 
@@ -91,12 +91,12 @@ class Parametric:
 
     @staticmethod
     def _values(function, X, name: str, single: bool = False) -> np.ndarray:
-        values = function(X)
+        values, n = function(X), _num_samples(X)
         values = np.asarray(values.toarray() if sp.issparse(values) else values)
-        if values.ndim == 1 and len(values) == X.shape[0]:
+        if values.ndim == 1 and len(values) == n:
             values = values[:, None]
-        wanted = f"({X.shape[0]},)" if single else f"({X.shape[0]}, k)"
-        if values.ndim != 2 or values.shape[0] != X.shape[0] or not values.shape[1] or (single and values.shape[1] > 1):
+        wanted = f"({n},)" if single else f"({n}, k)"
+        if values.ndim != 2 or values.shape[0] != n or not values.shape[1] or (single and values.shape[1] > 1):
             raise ValueError(
                 f"parametric: {name} was asked for values of shape {wanted}; found shape {values.shape}; "
                 "return one value for each row of X" + ("" if single else " and function")

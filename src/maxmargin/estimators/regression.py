@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from .. import threads as th
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
+from .base import Outcome
+from .calibration import Solving, fold_numbers, laplace_width, out_of_fold
+from .checks import check_choice, is_number
 from .expansion import Expanding
 from .kernel import SingleMachine
+from .objects import Objects
 from .parameters import documented
 
 __all__ = ["SVR", "NuSVR"]
 
 
 LEAVES = (
-    "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ parametric_coef_ fit_status_ shape_fit_"
+    "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ parametric_coef_ fit_status_ shape_fit_ probA_"
 ).split()
 
 
@@ -27,8 +35,17 @@ LEAVES = (
 class _KernelRegressor(RegressorMixin, SingleMachine):
     fit_intercept: bool = True
     parametric: Any = None
+    probability: bool = False
 
     _leaves: ClassVar[Sequence[str]] = LEAVES
+    _says = {
+        "probability": (
+            "bool",
+            "Whether ``predict_interval`` is there: the width of a Laplace distribution around f, from the residuals "
+            "of machines that have not seen the samples, as LIBSVM has it.",
+        ),
+        "probA_": ("ndarray of shape (1,)", "The width of that distribution; empty without probabilities."),
+    }
 
     def fit(self, X, y, sample_weight=None):
         """Fit to samples X (n, d) and targets y (n,).
@@ -44,9 +61,56 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         -------
         self
         """
+        check_choice(self, "probability", (False, True))
         X, y, weight = self._check_input(X, y, sample_weight)
         self._fit_single(X, np.asarray(y, np.float64), weight)
         return self
+
+    def _add_probabilities(self, X, outcome: Outcome) -> None:
+        self._width = None
+        if not self.probability:
+            return
+        (solved,) = outcome.solved
+        problem = solved.problem
+        by_content = self.kernel != "precomputed" and not isinstance(X, Objects)
+        folds = fold_numbers(X[problem.rows], np.zeros(len(problem.rows)), problem.weight, 0, by_content)
+        workers = 1 if self._function is not None else th.count(self.n_jobs)
+        with self._once_more(outcome.monitor) as monitor:
+            solver = replace(self._solver(), solver="auto")  # a named one may not take problems with closed boxes
+            solving = Solving(outcome.gram, solver, self._goal, monitor, workers, classes=False)
+            found = out_of_fold(solving, problem, solved.solution.beta, folds)
+        self._width = laplace_width(problem.y - found, problem.weight)
+
+    @property
+    def probA_(self):
+        """The width of a Laplace distribution of the residuals, as in LIBSVM; empty without probabilities."""
+        check_is_fitted(self)
+        return np.empty(0) if self._width is None else np.array([self._width])
+
+    def _has_probabilities(self) -> bool:
+        if self.probability is True:
+            return True
+        name = type(self).__name__
+        raise AttributeError(
+            f"predict_interval was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_interval(self, X, coverage: float = 0.9):
+        """(n, 2): between which values a target lies with a probability of ``coverage``.
+
+        The residuals of new samples have a Laplace distribution of width ``probA_``, whatever the sample.
+        """
+        if not (is_number(coverage) and 0 < coverage < 1):
+            raise ValueError(f"a coverage in (0, 1) was asked for; found coverage={coverage!r}; give 0.9, say")
+        values = self.predict(X)
+        if self._width is None:
+            name = type(self).__name__
+            raise NotFittedError(
+                f"predict_interval was asked for; found a {name} that was fitted without probabilities; fit it again"
+            )
+        half = -self._width * np.log1p(-coverage)
+        return np.column_stack([values - half, values + half])
 
     def predict(self, X):
         """The value of the regression function at each sample."""

@@ -384,6 +384,10 @@ class PrecomputedGram(Gram):
     def combine(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
+        if self.index is None and at is None and 4 * len(index) > self.n and self.K.dtype == np.float64:
+            spread = np.zeros(self.n)  # a pass over the matrix takes less than a copy of so many of its rows
+            np.add.at(spread, index, coef)
+            return self.K @ spread
         base = np.arange(self.n) if self.index is None else self.index
         columns = base if at is None else base[at]
         out = np.zeros(len(columns))

@@ -5,8 +5,9 @@
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
 | a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
-| a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix fits, the interior method once |
-|                                                    | pair steps have cost as much, and pair steps again            |
+| a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix or its features fit, the      |
+|                                                    | interior method once pair steps have cost as much, and pair   |
+|                                                    | steps again                                                   |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
@@ -161,7 +162,8 @@ def plan_for(qp: QP, goal: Goal) -> list[Try]:
 
 def kernel_plan(qp: QP) -> list[Try]:
     """The part of the table for matrices that are read by rows."""
-    dense = qp.n <= DENSE_UP_TO
+    form = linear_form(qp.H)
+    dense = qp.n <= DENSE_UP_TO or (form is not None and form.rows.d <= FACTOR_UP_TO)
     if not pairs_keep(qp.A):
         return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
     if not dense:

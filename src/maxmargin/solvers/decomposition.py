@@ -286,6 +286,11 @@ class Run(WorkingSets):
             seen = np.nan if self.groups.sums.any() else part.objective_at(self.share)
         elif len(part.index) == self.qp.n and self.monitor.wants_primal():
             primal = part.gap(self.qp) - objective
+        if self.monitor.wants_coefficients():
+            beta = self.beta.copy()
+            beta[part.index] = part.beta
+            beta *= self.share
+            self.monitor.keep(beta if self.merged is None else self.merged.scatter(beta))
         cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
         return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)
 

@@ -1,4 +1,7 @@
-"""Newton's method on w: linear machines with a smooth loss (PRIMAL §2, §5.1; Keerthi & DeCoste 2005).
+"""Newton's method in the primal: kernel machines (PRIMAL §4) and linear ones (PRIMAL §2, §5.1; Keerthi & DeCoste 2005).
+
+With a kernel it works on β, for any loss: parts/kernel_newton.py, which is Algorithm 1. Where a kernel has features, and
+the loss is smooth, it works on their weights, which is what follows:
 
     min over w, η   ½‖w‖² + Σ C_i ℓ(a_i),    a_i = y_i f_i or f_i − y_i,    f = Zw + φᵀη
 
@@ -46,9 +49,11 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, linear_form, multipliers, spent
+from .base import GOAL, Answer, LinearForm, answer, better, close, linear_form, multipliers, spent
 from .parts.constraints import Equality
+from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
+from .parts.line_search import minimum_along
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
 from .parts.row_sweeps import RowSweeps
@@ -63,8 +68,6 @@ SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap tha
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
 MOST_CG = 500
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
-SEARCHES = 30  # Newton steps along a line
-SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
@@ -77,10 +80,12 @@ NO_PROGRESS = 1e-14  # of the objective
 
 @dataclass
 class Newton:
-    """Newton steps on w and η, with an explicit Hessian or with products only."""
+    """Newton steps on β or w, and η, with a factor or with products only."""
 
     explicit: int = 1000  # features up to which the Hessian is a matrix
+    direct: int = 4000  # points in the curved part of a loss up to which their system is factored, with a kernel
     growing: bool = True  # start from a sample
+    cache_size: float | str = "auto"  # megabytes for kernel values
     trace: bool = False  # record the objective after each step of conjugate gradients
     seed: int = 0  # which rows the sample has
 
@@ -90,23 +95,28 @@ class Newton:
     def objection(self, problem: QP | ERM | None) -> str | None:
         """Why it cannot take a problem, or None."""
         erm = problem if isinstance(problem, ERM) else getattr(problem, "primal", None)
-        if erm is None or not erm.loss.smooth:
-            found = "no loss" if erm is None else f"the loss {type(erm.loss).__name__}, which has corners"
-            return (
-                f'newton was asked for; found {found}; use "sor" or "mpd", which take any, or a machine with a squared '
-                "or Huber loss"
-            )
+        found = None
+        if erm is None:
+            found = "no loss"
+        elif self._form(erm) is not None and not erm.loss.smooth:
+            found = f"features and the loss {type(erm.loss).__name__}, which has corners"
+        if found is None:
+            return None
+        return (
+            f'newton was asked for; found {found}; use "sor" or "mpd", which take any, or a machine with a squared '
+            "or Huber loss"
+        )
+
+    @staticmethod
+    def _form(erm: ERM) -> LinearForm | None:
+        """The features of a machine, where it has some that tell all."""
         form = linear_form(erm.K)
-        if form is None or form.ridge is not None:
-            return (
-                'newton was asked for; found a kernel without features; use "mpd" or "decomposition", or a linear one'
-            )
-        return None
+        return None if form is None or form.ridge is not None else form
 
     def solve(
         self, problem: QP | ERM, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
-        """Solve from the w of the coefficients ``start``. Iterations are Newton steps; without a limit 200."""
+        """Solve from the coefficients ``start``, or their w. Iterations are Newton steps; without a limit 200."""
         objection = self.objection(problem)
         if objection:
             raise ValueError(objection)
@@ -114,8 +124,11 @@ class Newton:
         erm = qp.primal
         assert erm is not None
         monitor = monitor or Monitor()
-        form = linear_form(erm.K)
-        assert form is not None
+        form = self._form(erm)
+        if form is None:
+            machine = KernelRun(self, qp, goal, monitor)
+            found, reason = machine.solve(start)
+            return close(qp, goal, found, reason, max(1, machine.steps), monitor, as_gram(erm.K).evals)
         run = _Run(self, erm, form.rows, form.constant, monitor)
         run.begin(start, goal.first_gap)
         accuracy = goal.first_gap
@@ -284,19 +297,13 @@ class _Run:
         erm = self.erm
         fixed = float((self.penalty * self.x) @ direction)
         bent = float((self.penalty * direction) @ direction)
-        first = abs(fixed - float(erm.asked(self.f) @ along))
-        short, long, length = 0.0, np.inf, 1.0
-        for _ in range(SEARCHES):
+
+        def look(length: float) -> tuple[float, float]:
             f = self.f + length * along
             slope = fixed + length * bent - float(erm.asked(f) @ along)
-            if abs(slope) <= SEARCHED * first:
-                break
-            short, long = (short, length) if slope > 0 else (length, long)
-            curvature = bent + float(self.risk.curvature(f) @ (along * along))
-            length = length - slope / curvature if curvature > 0 else np.inf
-            if not short < length < long:
-                length = 0.5 * (short + long) if np.isfinite(long) else 2.0 * short
-        return length
+            return slope, bent + float(self.risk.curvature(f) @ (along * along))
+
+        return minimum_along(look, abs(fixed - float(erm.asked(self.f) @ along)))
 
     # -- directions -------------------------------------------------------------------------------------------
 

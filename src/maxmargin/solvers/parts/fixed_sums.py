@@ -47,8 +47,9 @@ class Groups:
             return cls(label, columns, qp.b / columns[0, 0])
         if np.linalg.matrix_rank(columns) < columns.shape[1]:
             raise ValueError(
-                f"decomposition was asked to hold {k} equality constraints; found {columns.shape[1]} kinds of "
-                'variables, which pair steps cannot keep feasible; use "mpd", "sor" or "interior-point", which take any'
+                f'a solver of pair steps ("smo", "decomposition", "chunking") was asked to keep {k} equality '
+                "constraints (a bias, parametric functions); found that two variables cannot move without breaking one;"
+                ' use solver="mpd", "sor" or "interior-point", which take any constraints, or "auto"'
             )
         sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
         if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):

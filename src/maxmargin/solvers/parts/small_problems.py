@@ -134,6 +134,14 @@ class SmallProblems:
             1.0 + _unless_zero([view.sign - 1.0 for view in views]),
         )
 
+    def rounding(self, gram: Gram, beta: np.ndarray) -> np.ndarray:
+        """What rounding of the entries K_ij = x_iᵀx_j may add to the gap of each problem, as if none cancelled."""
+        size = np.sqrt(np.maximum(gram.diag()[self.points], 0.0))
+        box = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        reach = np.where(np.isfinite(box), box, np.abs(beta)) * size
+        at = self.starts[:-1]
+        return np.finfo(float).eps * np.add.reduceat(reach, at) * np.add.reduceat(np.abs(beta) * size, at)
+
     def qp(self, problem: int, gram: Gram) -> QP:
         """One of the problems, to the last digit; ``gram`` is the matrix that they share."""
         at = slice(self.starts[problem], self.starts[problem + 1])

@@ -1,0 +1,159 @@
+"""``maxmargin predict``: read samples and a model, write predictions, and score them as LIBSVM does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..files import FileError, has_probabilities, load_model, model_format, predict_proba, read_data
+from ..files.source import atomic
+from ..files.svmlight import short
+from .reading import _column, read_serials, whole_labels
+from .saying import Speaker, scores
+
+__all__ = ["predict_file"]
+
+
+def predict_file(
+    data: str,
+    model: str,
+    output: str | None,
+    probability: bool,
+    target: str | None,
+    format: str | None,
+    quiet: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> int:
+    """Predict, write, score."""
+    speaker = Speaker(quiet, as_json, sys.stderr if output == "-" and not as_json else None)
+    started = time.perf_counter()
+    machine, X, y = _both(data, model, target, format)
+    if jobs is not None and hasattr(machine, "n_jobs"):
+        machine.n_jobs = jobs
+    classifies = hasattr(machine, "classes_")
+    if classifies:
+        y = whole_labels(y)
+    read = time.perf_counter() - started
+    header, rows, found = _predictions(machine, model, X, probability, speaker)
+    seconds = time.perf_counter() - started - read
+    if output is not None:
+        with nullcontext(sys.stdout) if output == "-" else atomic(output, "w") as file:
+            if header:
+                file.write(header + "\n")
+            file.writelines(row + "\n" for row in rows)
+    sided = type(machine).__name__ in ("OneClassSVM", "SVDD")
+    facts: dict[str, Any] = {"total": len(found)}
+    if y.dtype.kind != "U" or classifies:
+        lines, facts = scores(y, found, classifies or sided)
+        for line in lines:
+            speaker.line(line)
+    if as_json and output is None:
+        facts["predictions"] = found
+    speaker.json({"model": model, "output": output, **facts, "seconds": {"read": read, "predict": seconds}})
+    return 0
+
+
+def _both(data: str, model: str, target: str | None, format: str | None) -> tuple[Any, Any, np.ndarray]:
+    """The model and the samples, with as many features as both need."""
+    kind = model_format(model)
+    machine: Any = load_model(model) if kind == "maxmargin" else None
+    if machine is None and kind == "libsvm":
+        machine = load_model(model)
+        if machine.kernel == "precomputed":
+            return _precomputed(data, model, machine)
+    if machine is not None and getattr(machine, "kernel", "") == "precomputed":
+        return _precomputed(data, model, machine)
+    table = read_data(data, format=format, target=_column(target))
+    X, y = table.X, table.y
+    d = getattr(machine, "n_features_in_", 0)
+    if kind == "maxmargin":
+        if X.shape[1] > d:
+            if not sp.issparse(X):
+                problem = (
+                    f"{d} features were asked for by {model}; found {X.shape[1]}; give the columns of the training"
+                )
+                raise FileError(data, problem)
+            X = X[:, :d]  # features that the training never saw
+        elif X.shape[1] < d:
+            X = _widened(data, X, d)
+    else:
+        if machine is None or X.shape[1] > d:
+            machine = load_model(model, n_features=max(X.shape[1], _width(model, kind)))
+        X = _widened(data, X, machine.n_features_in_)
+    if hasattr(machine, "feature_names_in_"):
+        del machine.feature_names_in_  # the columns were read by their places
+    return machine, X, y
+
+
+def _width(model: str, kind: str) -> int:
+    return int(load_model(model).n_features_in_) if kind == "liblinear" else 0
+
+
+def _widened(data: str, X: Any, d: int) -> Any:
+    if X.shape[1] == d:
+        return X
+    if not sp.issparse(X):
+        raise FileError(
+            data, f"{d} features were asked for by the model; found {X.shape[1]}; give the columns of the training"
+        )
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+
+
+def _precomputed(data: str, model: str, machine: Any) -> tuple[Any, Any, np.ndarray]:
+    """Kernel values with the samples of the training, by their serials."""
+    _, values, y = read_serials(data)
+    need = int(machine.support_.max(initial=0)) + 1
+    if values.shape[1] < need:
+        problem = f"kernel values with {need} samples were asked for by {model}; found {values.shape[1]}"
+        raise FileError(data, f"{problem}; write those with all samples of the training")
+    K = np.zeros((values.shape[0], max(machine.n_features_in_, values.shape[1])))
+    K[:, machine.support_] = values[:, machine.support_].toarray()
+    machine.n_features_in_ = K.shape[1]
+    return machine, K, y
+
+
+def _predictions(
+    machine: Any, model: str, X: Any, probability: bool, speaker: Speaker
+) -> tuple[str, list[str], np.ndarray]:
+    """The first line of the output, its rows, and the predictions."""
+    regression = not hasattr(machine, "classes_") and not hasattr(machine, "decision_function")
+    if probability and regression:
+        width = getattr(machine, "probA_", None)
+        if width is None:
+            raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
+        speaker.line(
+            "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
+            f"e^(-|z|/sigma)/(2sigma),sigma={width[0]:g}"
+        )
+    if not probability or regression:
+        found = machine.predict(X)
+        return "", [_label(value) for value in found.tolist()], found
+    if hasattr(machine, "predict_proba"):
+        table = machine.predict_proba(X)
+    elif has_probabilities(machine):
+        table = predict_proba(machine, X)
+    else:
+        raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
+    if hasattr(machine, "classes_"):
+        # LIBSVM names the labels in the order of its file, which begins with our second class where there are two.
+        order = [1, 0] if len(machine.classes_) == 2 else list(range(len(machine.classes_)))
+        found = machine.classes_[order][table[:, order].argmax(axis=1)]
+        header = "labels " + " ".join(_label(label) for label in machine.classes_[order].tolist())
+        table = table[:, order]
+    else:
+        found, header = np.where(machine.decision_function(X) >= 0, 1, -1), "labels normal outlier"
+    rows = [
+        f"{_label(label)} " + " ".join(f"{p:g}" for p in row)
+        for label, row in zip(found.tolist(), table.tolist(), strict=True)
+    ]
+    return header, rows, found
+
+
+def _label(value: Any) -> str:
+    return short(value) if isinstance(value, float) else str(value)

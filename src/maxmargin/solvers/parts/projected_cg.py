@@ -1,0 +1,68 @@
+"""Conjugate gradients on a system with equality constraints, which hold all along (a constraint preconditioner).
+
+[ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
+[ Eᵀ         0 ] [ μ ] = [ c ]
+
+residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...monitor import Monitor
+from .kernel_products import KernelProducts
+from .least_squares import least_squares
+
+__all__ = ["projected_cg"]
+
+MOST_STEPS = 400
+DEPENDENT = 1e-14  # of the largest singular value: constraints that say nothing new
+
+
+def projected_cg(
+    products: KernelProducts,
+    S: np.ndarray,
+    D: np.ndarray,
+    b: np.ndarray,
+    E: np.ndarray,
+    c: np.ndarray,
+    inverse: Callable[[np.ndarray], np.ndarray],
+    enough: float,
+    monitor: Monitor,
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and μ with a residual of no entry larger than ``enough``, or as near as some hundred steps get."""
+    full = np.zeros(products.n)
+
+    def times(v: np.ndarray) -> np.ndarray:
+        full[S] = v
+        return products.times(full)[S] + D * v
+
+    PE = np.column_stack([inverse(column) for column in E.T]) if E.shape[1] else np.zeros((len(S), 0))
+    schur = E.T @ PE
+
+    def levelled(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u = inverse(v)
+        if not E.shape[1]:
+            return u, np.zeros(0)
+        mu = least_squares(schur, E.T @ u, DEPENDENT)
+        return u - PE @ mu, mu
+
+    x = PE @ least_squares(schur, c, DEPENDENT) if E.shape[1] else np.zeros(len(S))
+    residual = b - times(x) if x.any() else b.copy()
+    z, mu = levelled(residual)
+    p, rho = z.copy(), float(residual @ z)
+    for _ in range(MOST_STEPS):
+        if np.abs(residual - E @ mu).max(initial=0.0) <= enough or not rho > 0.0:
+            break
+        monitor.look()
+        Mp = times(p)
+        length = rho / float(p @ Mp)
+        x += length * p
+        residual -= length * Mp
+        z, mu = levelled(residual)
+        rho, last = float(residual @ z), rho
+        p = z + (rho / last) * p
+    return x, mu

@@ -1,0 +1,381 @@
+"""Probabilities: of which samples, how well, and that they agree with predictions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.model_selection import PredefinedSplit
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as TheirSVC
+
+import maxmargin.estimators.classification as classification
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators.calibration import (
+    CALIBRATIONS,
+    agreeing,
+    couple,
+    density_marks,
+    fold_numbers,
+    laplace_width,
+    normal_share,
+    sigmoid,
+    temperature,
+)
+
+rng_of = np.random.default_rng
+each_calibration = pytest.mark.parametrize("calibration", CALIBRATIONS)
+
+
+def noisy(classes=2, n=300, seed=0, **more):
+    return make_classification(
+        n, 6, n_informative=4, n_redundant=0, n_classes=classes, flip_y=0.2, class_sep=0.7, random_state=seed, **more
+    )
+
+
+# -- what is there, and when ----------------------------------------------------------------------------------------
+
+
+def test_without_probability_there_is_none_and_a_message_says_why():
+    X, y = noisy()
+    model = SVC().fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as told:
+        model.predict_proba(X)
+    reason = str(told.value.__cause__)
+    assert reason == "predict_proba was asked for; found probability=False; fit SVC(probability=True)"
+    assert len(model.probA_) == len(model.probB_) == 0
+    with pytest.raises(NotFittedError, match="fitted without probabilities; fit it again"):
+        model.set_params(probability=True).predict_proba(X)
+    with pytest.raises(NotFittedError):
+        SVC(probability=True).predict_proba(X)
+
+
+def test_wrong_names_are_told():
+    X, y = noisy()
+    with pytest.raises(ValueError, match="found calibration='sigmoyd'; did you mean 'sigmoid'"):
+        SVC(probability=True, calibration="sigmoyd").fit(X, y)
+    with pytest.raises(ValueError, match="found probability='yes'"):
+        SVC(probability="yes").fit(X, y)
+
+
+@each_calibration
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("machine", [SVC(), NuSVC(nu=0.3), SVC(kernel="linear"), SVC(break_ties=True)], ids=repr)
+def test_the_most_probable_class_is_the_predicted_one(machine, classes, calibration):
+    """On noise and far away as well."""
+    X, y = noisy(classes)
+    names = np.array(["e", "d", "c", "b", "a"])[y]
+    model = machine.set_params(probability=True, calibration=calibration).fit(X, names)
+    plain = type(machine)(**{**machine.get_params(), "probability": False}).fit(X, names)
+    test = np.vstack([X, rng_of(1).normal(size=(500, 6)), 1e3 * rng_of(2).normal(size=(20, 6)), np.zeros((1, 6))])
+    p = model.predict_proba(test)
+    assert p.shape == (len(test), classes)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert (p > 0).all()
+    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(test))
+    assert_array_equal(model.predict(test), plain.predict(test))  # probabilities change nothing else
+    assert_array_equal(model.decision_function(test), plain.decision_function(test))
+    assert_allclose(model.predict_log_proba(test), np.log(p))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_seeds_and_threads(classes):
+    X, y = noisy(classes)
+    one = SVC(probability=True, random_state=3, n_jobs=1).fit(X, y)
+    assert_array_equal(one.predict_proba(X), SVC(probability=True, random_state=3, n_jobs=2).fit(X, y).predict_proba(X))
+    assert not np.array_equal(one.predict_proba(X), SVC(probability=True, random_state=4).fit(X, y).predict_proba(X))
+    assert_array_equal(SVC(probability=True).fit(X, y).probA_, SVC(probability=True).fit(X, y).probA_)
+
+
+# -- folds ----------------------------------------------------------------------------------------------------------
+
+
+def test_folds_have_equal_parts_of_each_class_and_copies_stay_together():
+    X = rng_of(0).normal(size=(500, 3))
+    X[250:] = X[:250]
+    y = np.tile(np.r_[np.zeros(50, int), np.ones(200, int)], 2)
+    folds = fold_numbers(X, y, np.ones(500), seed=0)
+    assert_array_equal(folds[250:], folds[:250])
+    for label, size in ((0, 20), (1, 80)):
+        assert_array_equal(np.bincount(folds[y == label], minlength=5), size)
+    assert not np.array_equal(folds, fold_numbers(X, y, np.ones(500), seed=1))
+
+
+def test_folds_do_not_depend_on_the_kind_of_matrix():
+    sparse = pytest.importorskip("scipy.sparse")
+    X = np.where(rng_of(0).random((90, 4)) < 0.5, 0.0, rng_of(1).integers(-2, 3, (90, 4))).astype(np.float32)
+    y = np.arange(90) % 2
+    folds = fold_numbers(X, y, np.ones(90), seed=0)
+    assert_array_equal(folds, fold_numbers(X.astype(float), y, np.ones(90), seed=0))
+    assert_array_equal(folds, fold_numbers(sparse.csr_array(X), y, np.ones(90), seed=0))
+    assert_array_equal(folds, fold_numbers(np.where(X == 0, -0.0, X), y, np.ones(90), seed=0))
+
+
+@each_calibration
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_weight_is_a_number_of_copies(classes, calibration):
+    X, y = noisy(classes, n=80)
+    weight = rng_of(0).integers(0, 4, 80)
+    order = rng_of(1).permutation(weight.sum())
+    weighted = SVC(probability=True, calibration=calibration, tol=1e-6).fit(X, y, sample_weight=weight)
+    copied = SVC(probability=True, calibration=calibration, tol=1e-6)
+    copied.fit(X.repeat(weight, axis=0)[order], y.repeat(weight)[order])
+    assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC(C=3), SVC(C=3, loss="squared_hinge"), SVC(loss="huber"), NuSVC(nu=0.3)], ids=repr
+)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed", "callable"])
+def test_decisions_are_those_of_machines_without_the_fold(machine, classes, kernel, monkeypatch):
+    """As refitted from nothing on each of the folds, whatever is shared and warm."""
+    X, y = noisy(classes, n=150)
+    used = {}
+
+    def folds(*given):
+        used["folds"] = fold_numbers(*given)
+        return used["folds"]
+
+    def calibrated(method, decisions, signs, weights):
+        used["decisions"] = [np.array(d) for d in decisions]
+        return real(method, used["decisions"], signs, weights)
+
+    real = classification.calibrated
+    monkeypatch.setattr(classification, "fold_numbers", folds)
+    monkeypatch.setattr(classification, "calibrated", calibrated)
+    K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+    given = {"precomputed": K}.get(kernel, X)
+    function = {"callable": lambda a, b: np.exp(-0.2 * ((a[:, None] - b) ** 2).sum(axis=2))}.get(kernel, kernel)
+    model = type(machine)(
+        **{**machine.get_params(), "kernel": function, "gamma": 0.2, "tol": 1e-6, "probability": True}
+    )
+    model.fit(given, y)
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    for (i, j), found in zip(pairs, used["decisions"], strict=True):
+        rows = np.flatnonzero((y == i) | (y == j))
+        for fold in range(5):
+            own, others = rows[used["folds"][rows] == fold], rows[used["folds"][rows] != fold]
+            alone = type(model)(**{**model.get_params(), "probability": False})
+            if kernel == "precomputed":
+                wanted = alone.fit(K[np.ix_(others, others)], y[others]).decision_function(K[np.ix_(own, others)])
+            else:
+                wanted = alone.fit(X[others], y[others]).decision_function(X[own])
+            assert_allclose(found[used["folds"][rows] == fold], -wanted, atol=3e-5)  # positive for the first class
+
+
+def test_folds_without_a_class_and_functions_of_the_user():
+    X, y = noisy(3, n=60)
+    y[:] = np.where(np.arange(60) < 2, 2, y % 2)  # two samples of the third class: some folds have none
+    for solver in ("auto", "smo"):
+        model = SVC(probability=True, solver=solver).fit(X, y)
+        assert np.isfinite(model.predict_proba(X)).all()
+    model = SVC(probability=True, parametric=[lambda A: A[:, 0]]).fit(X, y > 0)
+    assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
+
+
+def test_a_limit_of_time_leaves_probabilities():
+    X, y = noisy(n=400, seed=1)
+    model = SVC(probability=True, C=1e6, time_limit=1e-3)
+    with pytest.warns(UserWarning):
+        model.fit(X, y)
+    p = model.predict_proba(X)
+    assert np.isfinite(p).all()
+    assert_array_equal(p.argmax(axis=1), model.predict(X))
+
+
+# -- how well -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
+def test_no_worse_than_calibrated_classifiers_on_the_same_folds(load):
+    X, y = load(return_X_y=True)
+    order = rng_of(0).permutation(len(y))[:900]
+    X, y = StandardScaler().fit_transform(X)[order], y[order]
+    half = len(y) // 2
+    ours = SVC(C=1.0, gamma=0.02, probability=True).fit(X[:half], y[:half])
+    folds = fold_numbers(X[:half], y[:half], np.ones(half), seed=0)
+    theirs = CalibratedClassifierCV(SVC(C=1.0, gamma=0.02), cv=PredefinedSplit(folds), ensemble=False)
+    theirs.fit(X[:half], y[:half])
+    mine, other = ours.predict_proba(X[half:]), theirs.predict_proba(X[half:])
+    assert log_loss(y[half:], mine) < 1.02 * log_loss(y[half:], other) + 0.002
+    assert ((mine - np.eye(len(ours.classes_))[y[half:]]) ** 2).sum(axis=1).mean() < 0.002 + 1.02 * (
+        (other - np.eye(len(ours.classes_))[y[half:]]) ** 2
+    ).sum(axis=1).mean()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_numbers_mean_what_libsvm_means():
+    """A, B and their signs, for two classes and several, beside scikit-learn's, whose folds are others."""
+    for classes in (2, 3):
+        X, y = noisy(classes, n=1500)
+        ours = SVC(probability=True, gamma=0.1).fit(X, y)
+        theirs = TheirSVC(probability=True, gamma=0.1, random_state=0).fit(X, y)
+        assert_allclose(ours.probA_, theirs.probA_, rtol=0.15)
+        assert_allclose(ours.probB_, theirs.probB_, atol=0.15)
+        assert np.abs(ours.predict_proba(X) - theirs.predict_proba(X)).mean() < 0.03
+
+
+def test_temperature_leaves_half_where_the_decision_is_nothing():
+    X, y = noisy(n=400, weights=[0.8])
+    model = SVC(probability=True, calibration="temperature").fit(X, y)
+    assert_array_equal(model.probB_, 0.0)
+    assert_allclose(
+        model.predict_proba(X)[:, 1], 1 / (1 + np.exp(model.probA_ * model.decision_function(X))), rtol=1e-9
+    )
+
+
+def test_class_weights_count_in_probabilities():
+    """As in logistic regression: a class that counts ten times is as probable as if there were ten times as many."""
+    X, y = noisy(n=600, weights=[0.9])
+    plain = SVC(probability=True).fit(X, y).predict_proba(X)[:, 1]
+    heavy = SVC(probability=True, class_weight={1: 9.0}).fit(X, y).predict_proba(X)[:, 1]
+    assert plain.mean() < 0.3
+    assert 0.35 < heavy.mean() < 0.65
+
+
+# -- the parts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_sigmoid_is_the_best_one(scale):
+    rng = rng_of(0)
+    f = scale * rng.normal(size=200)
+    target = np.where(f / scale + rng.normal(size=200) + 0.3 > 0, 0.97, 0.05)
+    weight = rng.random(200)
+    A, B = sigmoid(f, target, weight)
+
+    def loss(z):
+        a, b = z
+        return weight @ (target * (a * f / scale + b) + np.logaddexp(0.0, -(a * f / scale + b)))
+
+    best = minimize(loss, [0.0, 0.0], tol=1e-12)
+    assert loss((A * scale, B)) <= best.fun + 1e-9
+    t = temperature(f, target, weight)
+    line = minimize(lambda z: loss((z[0], 0.0)), [-1.0], tol=1e-12)
+    assert loss((t * scale, 0.0)) <= line.fun + 1e-7
+
+
+def test_decisions_that_say_the_contrary_say_nothing():
+    f = np.r_[-np.ones(10), np.ones(30)]
+    A, B = sigmoid(f, np.where(f < 0, 0.9, 0.1), np.ones(40))
+    assert A == 0.0
+    assert 1 / (1 + np.exp(B)) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("k", [3, 4, 10])
+def test_coupling_finds_probabilities_that_were_there(k):
+    p = rng_of(0).dirichlet(np.ones(k), 50)
+    i, j = np.triu_indices(k, 1)
+    assert_allclose(couple(p[:, i] / (p[:, i] + p[:, j]), k), p, atol=0.02)
+    r = rng_of(1).uniform(0.05, 0.95, (50, k * (k - 1) // 2))
+    found = couple(r, k)
+    assert_allclose(found.sum(axis=1), 1.0)
+
+    def cost(q, row):
+        return sum((r[row, c] * q[b] - (1 - r[row, c]) * q[a]) ** 2 for c, (a, b) in enumerate(zip(i, j, strict=True)))
+
+    for row in range(5):  # no other point of the simplex is better by more than LIBSVM's accuracy
+        others = rng_of(row).dirichlet(np.ones(k), 200)
+        near = 0.98 * found[row] + 0.02 * others
+        assert cost(found[row], row) <= min(cost(q, row) for q in np.vstack([others, near])) + 1e-3
+
+
+def test_agreement_is_the_nearest_one():
+    p = rng_of(0).dirichlet(np.ones(5), 400)
+    chosen = rng_of(1).integers(0, 5, 400)
+    found = agreeing(p, chosen)
+    assert_array_equal(found.argmax(axis=1), chosen)
+    assert_allclose(found.sum(axis=1), 1.0)
+    same = p.argmax(axis=1) == chosen
+    assert_array_equal(found[same], p[same])
+    for row in np.flatnonzero(~same)[:40]:
+        for _ in range(50):  # others that agree are farther away
+            other = rng_of(row).dirichlet(np.ones(5))
+            other = agreeing(0.9 * found[row : row + 1] + 0.1 * other, chosen[row : row + 1])[0]
+            assert ((found[row] - p[row]) ** 2).sum() <= ((other - p[row]) ** 2).sum() + 1e-12
+
+
+def test_laplace_width_leaves_out_the_farthest():
+    residuals = np.r_[rng_of(0).laplace(scale=2.0, size=20000), 1e3]
+    assert laplace_width(residuals, np.ones(20001)) == pytest.approx(2.0, rel=0.05)
+
+
+def test_marks_of_one_class():
+    f = np.r_[-np.arange(1.0, 11.0), np.arange(0.0, 90.0)]
+    marks = density_marks(f, np.ones(100))
+    # Runs of two below 0 begin at −10, −8, −6, −4, −2; runs of eighteen above end at 17, 35, 53, 71, 89.
+    edges = np.array([-10, -8, -6, -4, -2, 0, 17, 35, 53, 71, 89.0])
+    assert_allclose(marks, (edges[:-1] + edges[1:]) / 2)
+    assert_allclose(normal_share(np.array([-20.0, -8.5, -1.0, 0.0, 8.5, 79.9, 80.0, 80.1]), marks),
+                    [0.001, 0.1, 0.5, 0.5, 0.6, 0.9, 0.9, 0.999])  # fmt: skip
+    assert density_marks(np.arange(-3.0, 50.0), np.ones(53)) is None
+    copies = rng_of(0).integers(1, 4, 100)
+    assert_allclose(density_marks(f, copies.astype(float)), density_marks(f.repeat(copies), np.ones(copies.sum())))
+
+
+def test_marks_are_where_libsvm_has_them():
+    """LIBSVM's indices: i · n₋ / 5 from the lowest, and n₋ − 1 + i · n₊ / 5, in whole numbers."""
+    f = np.sort(rng_of(3).normal(size=137) + 1.0)
+    below = int((f < 0).sum())
+    edges = [f[i * below // 5] for i in range(5)] + [0.0] + [f[below - 1 + i * (137 - below) // 5] for i in range(1, 6)]
+    assert_allclose(density_marks(f, np.ones(137)), [(a + b) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)])
+
+
+# -- other machines -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [SVR(C=10), NuSVR(C=10), SVR(C=10, loss="huber", huber_delta=0.1), SVR(C=10, loss="squared_error"),
+     SVR(C=10, kernel="linear"), SVR(C=10, parametric=[lambda A: A[:, 0]])],
+    ids=repr,
+)  # fmt: skip
+def test_intervals_hold_as_many_targets_as_they_say(machine):
+    rng = rng_of(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [1.0, -2.0, 0.5] + rng.laplace(scale=0.5, size=400)
+    model = machine.set_params(probability=True).fit(X[:200], y[:200])
+    for coverage in (0.5, 0.9):
+        low, high = model.predict_interval(X[200:], coverage).T
+        assert ((low <= y[200:]) & (y[200:] <= high)).mean() == pytest.approx(coverage, abs=0.13)
+    assert_allclose(0.5 * (low + high), model.predict(X[200:]))
+    assert model.probA_.shape == (1,)
+
+
+def test_the_width_is_that_of_machines_without_the_fold():
+    rng = rng_of(0)
+    X = rng.normal(size=(120, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=120)
+    for machine in (SVR(tol=1e-6, gamma=0.5), NuSVR(tol=1e-6, gamma=0.5)):
+        folds = fold_numbers(X, np.zeros(120), np.ones(120), 0)
+        residuals = np.empty(120)
+        for fold in range(5):
+            alone = type(machine)(**machine.get_params()).fit(X[folds != fold], y[folds != fold])
+            residuals[folds == fold] = y[folds == fold] - alone.predict(X[folds == fold])
+        width = machine.set_params(probability=True).fit(X, y).probA_[0]
+        assert width == pytest.approx(laplace_width(residuals, np.ones(120)), rel=1e-4)
+    plain = SVR().fit(X, y)
+    assert len(plain.probA_) == 0
+    assert not hasattr(plain, "predict_interval")
+    with pytest.raises(ValueError, match=r"a coverage in \(0, 1\) was asked for; found coverage=2"):
+        machine.predict_interval(X, 2)
+
+
+def test_probabilities_of_one_class():
+    X = rng_of(0).normal(size=(300, 2))
+    model = OneClassSVM(nu=0.2, gamma=0.5, probability=True).fit(X)
+    p = model.predict_proba(X)
+    assert model.prob_density_marks_.shape == (10,)
+    assert (np.diff(model.prob_density_marks_) > 0).all()
+    assert_allclose(p.sum(axis=1), 1.0)
+    order = np.argsort(model.decision_function(X))
+    assert (np.diff(p[order, 1]) >= 0).all()
+    assert p[order[0], 1] < 0.2 < 0.8 < p[order[-1], 1]
+    assert not hasattr(OneClassSVM().fit(X), "predict_proba")
+    with pytest.warns(UserWarning, match="fewer than 5 samples"):
+        OneClassSVM(nu=0.01, gamma=0.5, probability=True).fit(X[:20])
