@@ -85,6 +85,11 @@ def _inner(x, Z, gamma, coef0):
     return gamma * (Z @ x) + coef0
 
 
+def _wendland(x, Z, gamma, coef0, degree):
+    r = np.minimum(np.sqrt(gamma * ((Z - x) ** 2).sum(axis=1)), 1.0)
+    return (1 - r) ** (degree + 1) * (1 + (degree + 1) * r)
+
+
 # k(x, z) for one x and all rows z of Z
 NAIVE_KERNELS = {
     "linear": lambda x, Z, gamma, coef0, degree: Z @ x,
@@ -92,6 +97,7 @@ NAIVE_KERNELS = {
     "rbf": lambda x, Z, gamma, coef0, degree: np.exp(-gamma * ((Z - x) ** 2).sum(axis=1)),
     "sigmoid": lambda x, Z, gamma, coef0, degree: np.tanh(_inner(x, Z, gamma, coef0)),
     "laplacian": lambda x, Z, gamma, coef0, degree: np.exp(-gamma * np.abs(Z - x).sum(axis=1)),
+    "wendland": _wendland,
 }
 
 

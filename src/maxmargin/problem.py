@@ -217,21 +217,39 @@ class QP:
 
     def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: slice) -> tuple[float, float]:
         """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
-        lower, upper, eps, ridge = self.lower[at], self.upper[at], self.eps[at], self.ridge
-        # The best z minimises r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0.
-        z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
-        if ridge is not None:
-            d = ridge[at]
-            shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
-            z = np.where(d > 0, np.clip(shrunk / np.where(d > 0, d, 1.0), lower, upper), z)
+        eps, ridge, z = self.eps[at], self.ridge, self._best(r, at)
+        d = None if ridge is None else ridge[at]
         if np.isinf(z).any():
             return float("inf"), float("inf")  # an infinite box without curvature bounds nothing
         terms = r * (beta - z) + eps * (np.abs(beta) - np.abs(z))
         values = -r * z - eps * np.abs(z)
-        if ridge is not None:
+        if d is not None:
             terms += 0.5 * d * (beta * beta - z * z)
             values -= 0.5 * d * (z * z)
         return float(np.maximum(terms, 0.0).sum()), float(values.sum())  # each gap is a maximum over z = β too
+
+    def _best(self, r: np.ndarray, at: slice) -> np.ndarray:
+        """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
+        lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
+        z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
+        if self.ridge is not None:
+            d = self.ridge[at]
+            shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
+            z = np.where(d > 0, np.clip(shrunk / np.where(d > 0, d, 1.0), lower, upper), z)
+        return z
+
+    def _blurred(self, beta: np.ndarray, slope: np.ndarray, drift: float) -> float:
+        """By how much the primal value may grow at most where each slope is wrong by ``drift``.
+
+        The maxima over z are convex in r, and their slopes are −z.
+        """
+        if drift == 0.0:
+            return 0.0
+        most = 0.0
+        for at in _spans(self.n):
+            r = slope[at] if self.ridge is None else slope[at] - self.ridge[at] * beta[at]
+            most += float(np.maximum(np.abs(self._best(r - drift, at)), np.abs(self._best(r + drift, at))).sum())
+        return drift * most
 
     def certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None = None) -> Certificate:
         """The proof of quality for β and η; with a w of its own the primal value and the gap are those of w.
@@ -260,9 +278,13 @@ class QP:
             gap = 0.0
         # What an approximation of H can hide makes the dual smaller at β and nowhere larger.
         hidden, tilt = self.H.hides(beta) if hasattr(self.H, "hides") else (0.0, 0.0)
-        violation = self.violation(beta, slope) + self._idle_limits(beta, eta) + 2.0 * tilt
+        # What it blurs may make the dual smaller at β, and the primal larger there.
+        blur, drift = self.H.blurs(beta) if hasattr(self.H, "blurs") else (0.0, 0.0)
+        violation = self.violation(beta, slope) + self._idle_limits(beta, eta) + 2.0 * (tilt + drift)
         primal = penalty + risk if gap > abs(penalty + risk) else dual + gap
-        return Certificate(primal, dual - hidden, gap + hidden, violation, self.infeasibility(beta), self.idle)
+        higher = blur + self._blurred(beta, slope, drift)
+        primal, dual, gap = primal + higher, dual - hidden - blur, gap + hidden + blur + higher
+        return Certificate(primal, dual, gap, violation, self.infeasibility(beta), self.idle)
 
     def _idle_limits(self, beta: np.ndarray, eta: np.ndarray) -> float:
         """Multipliers of limits that β does not reach (they belong at 0), each times the share of b that is left."""

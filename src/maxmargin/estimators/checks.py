@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from ..gram import KERNELS
+from ..gram import KERNELS, Kernel
 from ..solvers import SOLVERS
 from .parametric import Parametric
 
 __all__ = [
     "check_choice",
+    "check_dimensions",
     "check_kernel",
     "check_labels",
     "check_shared",
@@ -108,6 +109,16 @@ def check_kernel(machine) -> None:
     need(machine, "gamma", named or sized, "give 'scale', 'auto' or a number >= 0")
     sized = is_number(machine.cache_size) and 0 < machine.cache_size < np.inf
     need(machine, "cache_size", sized or machine.cache_size == "auto", 'give megabytes > 0 or "auto"')
+
+
+def check_dimensions(kernel: Kernel, d: int) -> None:
+    """An error where a kernel is not positive definite for points of so many features."""
+    if d > kernel.dimensions:
+        raise ValueError(
+            f'kernel="{kernel.name}" with degree={kernel.degree:g} was asked for; found points of {d} features, and it '
+            f"is positive definite for up to {max(0.0, kernel.dimensions):g}; give degree={d // 2 + 2} or more, or "
+            "points of fewer features"
+        )
 
 
 def check_labels(y: np.ndarray) -> None:

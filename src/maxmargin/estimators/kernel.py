@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from .. import threads as th
 from ..formulations import Decision
 from ..goal import Goal
-from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram
+from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram, gauss_or_not, near_or_not
 from ..gram.base import checked_block
 from ..gram.distance import weigh
 from ..gram.points import check_width, make_points
@@ -26,7 +26,7 @@ from ..rows.centre import centred, far_centre, variance
 from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
-from .checks import check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
+from .checks import check_dimensions, check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
 from .objects import Objects, as_objects, frame_library, on_items
 from .parameters import KernelParameters
 
@@ -36,6 +36,7 @@ DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 MOST_WEIGHTS = 1 << 23  # weights of features of all problems that are kept, 64 MB
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
+PRODUCTS = ("auto", "pcg")  # solvers that live on products with the whole matrix, and the choice between all of them
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
@@ -112,10 +113,17 @@ class KernelMachine(KernelParameters, Machine):
         if self._kernel_.name == "linear" and self._sees_features(largest):
             return Factored(centred(Rows.of(X, n_jobs), self._centre))
         gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
+        named = self.solver if isinstance(self.solver, str) else ""
+        whole = largest == gram.n
+        if self.kernel == "wendland" or (self.kernel == "rbf" and named in PRODUCTS and whole):
+            near = near_or_not(gram)
+            if near is not gram:
+                return near
         definite = self.kernel == "rbf" or (self.kernel == "poly" and self.coef0 >= 0)
-        if definite and isinstance(self.solver, str) and self.solver == "auto" and largest == gram.n:
-            return low_rank_or_not(gram, getattr(self, "parametric", None) is not None, monitor.stop_now)
-        return gram
+        if definite and named == "auto" and whole:
+            found = low_rank_or_not(gram, getattr(self, "parametric", None) is not None, monitor.stop_now)
+            return gauss_or_not(found)
+        return gauss_or_not(gram) if named in PRODUCTS and whole else gram
 
     def _sees_features(self, largest: int) -> bool:
         """Whether the solver is one that works on features, which a linear kernel has."""
@@ -133,7 +141,7 @@ class KernelMachine(KernelParameters, Machine):
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """A kernel that is not positive semi-definite makes the problem non-convex: the gap then proves nothing."""
-        if isinstance(self.kernel, str) and self.kernel in ("linear", "rbf", "laplacian"):
+        if isinstance(self.kernel, str) and self.kernel in ("linear", "rbf", "laplacian", "wendland"):
             return
         used = np.flatnonzero(solution.beta)[:DEFINITE_SAMPLE]
         if len(used) < 2:
@@ -265,6 +273,7 @@ class KernelMachine(KernelParameters, Machine):
             self._function = partial(function, gamma=self._gamma, coef0=float(self.coef0), degree=float(self.degree))
         elif named:
             self._kernel_ = Kernel(self.kernel, self._gamma, float(self.coef0), float(self.degree))
+            check_dimensions(self._kernel_, X.shape[1])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

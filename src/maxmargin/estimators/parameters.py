@@ -77,16 +77,20 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Half-width of the parabola that takes the place of the hinge's corner in the Huber hinge.",
     ),
     "kernel": (
-        '{"linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed"} or callable',
+        '{"linear", "poly", "rbf", "sigmoid", "laplacian", "wendland", "precomputed"} or callable',
         "A callable gets two sets of samples and returns their kernel matrix; it sees only the rows that are needed, "
         "and samples of any kind as they were given: strings, graphs, tables. "
         'With "precomputed" X is K(X_train, X_train) for ``fit`` and K(X_test, X_train) for predictions.',
     ),
-    "degree": ("int", 'Degree of the kernel "poly"; the others do not look at it.'),
+    "degree": (
+        "int",
+        'Degree of "poly", and of "wendland", which is positive definite for up to 2 · degree − 3 features; the others '
+        "do not look at it.",
+    ),
     "gamma": (
         '{"scale", "auto"} or float',
-        'Coefficient of "rbf", "poly", "sigmoid" and "laplacian". "scale": 1 / (n_features · variance of X, weighted), '
-        '"auto": 1 / n_features.',
+        'Coefficient of "rbf", "poly", "sigmoid" and "laplacian"; "wendland" is 0 for points farther apart than '
+        '1 / √gamma. "scale": 1 / (n_features · variance of X, weighted), "auto": 1 / n_features.',
     ),
     "coef0": ("float", 'Constant term of "poly" and "sigmoid".'),
     "tol": (

@@ -3,8 +3,10 @@
 from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
 from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
+from .gauss import GaussGram, gauss_or_not
 from .kernels import KERNELS, Kernel
 from .lowrank import LowRank, low_rank
+from .near import NearGram, near_or_not
 from .reduced import Exact, Expansion, Reduced
 from .relation import Relation
 from .views import Ridged, Shifted, Signed, Tiled
@@ -16,10 +18,12 @@ __all__ = [
     "Expansion",
     "Factor",
     "Factored",
+    "GaussGram",
     "Gram",
     "Kernel",
     "KernelGram",
     "LowRank",
+    "NearGram",
     "PrecomputedGram",
     "Reduced",
     "Relation",
@@ -30,6 +34,8 @@ __all__ = [
     "Tiled",
     "as_gram",
     "cache_bytes",
+    "gauss_or_not",
     "low_rank",
+    "near_or_not",
     "once_more",
 ]

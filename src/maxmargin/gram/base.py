@@ -86,6 +86,10 @@ class Gram(ABC):
         index = np.flatnonzero(v)
         return self.combine(index, v[index])
 
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        """HV for columns V in float64: one pass over the matrix for all of them, where there is a way."""
+        return np.column_stack([self.matvec(v) for v in V.T]) if V.shape[1] else np.zeros((self.n, 0))
+
     def combine_watched(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
     ) -> np.ndarray:
@@ -159,6 +163,10 @@ class Gram(ABC):
 
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
         """Bounds on ½ βᵀ(K − H)β ≥ 0 and on |(K − H)β| where H stands for another matrix K (see lowrank.py)."""
+        return 0.0, 0.0
+
+    def blurs(self, beta: np.ndarray) -> tuple[float, float]:
+        """Bounds on |½ βᵀ(K − H)β| and on |(K − H)β| where K − H may have either sign (see near.py)."""
         return 0.0, 0.0
 
     def original(self) -> Gram:
@@ -253,6 +261,12 @@ class KernelGram(Gram):
         out = np.empty(self.n)
         out[heads] = self.combine(used, sums[used], heads)
         return out[self._first]
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        index = np.flatnonzero(V.any(axis=1))
+        self.cost.evals += len(index) * self.n
+        left = self.exact.take(index).astype(np.float64)
+        return weigh(self.kernel, left, V[index], self.exact, self.threads)
 
     def factor(self) -> Factor | None:
         if self.kernel.code != LINEAR:
@@ -355,6 +369,15 @@ class PrecomputedGram(Gram):
         base = index if self.index is None else self.index[index]
         return np.asarray(self.K[np.ix_(base, base)], np.float64)
 
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        out = np.empty((self.n, V.shape[1]))
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.n)))
+        for a in range(0, self.n, step):
+            rows = np.arange(a, min(self.n, a + step))
+            block = self.K[rows] if self.index is None else self.K[np.ix_(self.index[rows], self.index)]
+            out[rows] = np.asarray(block, np.float64) @ V
+        return out
+
     def take(self, index: np.ndarray) -> Gram:
         return PrecomputedGram(self.K, index if self.index is None else self.index[index], self.cost)
 
@@ -400,6 +423,14 @@ class CallableGram(Gram):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self._block(self.X[index], self.X[index])
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        index = np.flatnonzero(V.any(axis=1))
+        out = np.zeros((self.n, V.shape[1]))
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.n)))
+        for a in range(0, len(index), step):
+            out += self._block(self.X[index[a : a + step]], self.X).T @ V[index[a : a + step]]
+        return out
 
     def take(self, index: np.ndarray) -> Gram:
         return CallableGram(self.function, self.X[index], self.cost)

@@ -16,8 +16,8 @@ done here, a tile of pairs at a time, so that neither a Gram nor a machine that 
       e = γ c u (‖x‖² + ‖z‖²)      bounds the error of the exponent, and
       k exp(e) e > ENTRY_ERROR     that of the kernel value: neighbours, among points of large norm
 
-Every entry is then within ENTRY_ERROR of the kernel. Nearly all data have norms so moderate that nothing of this is
-needed; two maxima of norms tell.
+(for Wendland's function e is that of r² times how steep it is). Every entry is then within ENTRY_ERROR of the kernel.
+Nearly all data have norms so moderate that nothing of this is needed; two maxima of norms tell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .. import threads as th
 from .._jit import dot, fast_exp, inline, jit
 from ..rows.centre import centred, far_centre
 from . import points as products
-from .kernels import LAPLACIAN, RBF, Kernel
+from .kernels import LAPLACIAN, RBF, WENDLAND, Kernel, wendland
 from .points import Points, make_points, squared_norms
 
 __all__ = ["ENTRY_ERROR", "cancels", "cross", "weigh"]
@@ -42,13 +42,14 @@ ENTRY_ERROR = 1e-12
 UNIT = 2.0**-53
 TILE = 1 << 17  # entries computed at a time: a megabyte, which stays near a core
 STRETCH = 64  # entries of a row that are looked at together
+EDGE = 1e-4  # error of r² below which a pair that seems out of Wendland's reach has a kernel value of less than 1e-15
 LOG_LARGEST = 700.0  # exp of it is still finite
 U = np.uint64  # an index without a sign: see rows/leaves.py
 
 
 def cancels(kernel: Kernel, left: Points, right: Points) -> bool:
     """Whether products of these points can spoil kernel values that are meant to be exact."""
-    if kernel.code not in (RBF, LAPLACIAN) or left.dtype != np.float64 or not (left.n and right.n):
+    if kernel.code not in (RBF, LAPLACIAN, WENDLAND) or left.dtype != np.float64 or not (left.n and right.n):
         return False
     return _strength(kernel, left, right) * (float(left.norms.max()) + float(right.norms.max())) > ENTRY_ERROR
 
@@ -62,7 +63,7 @@ def _strength(kernel: Kernel, left: Points, right: Points) -> float:
     terms = left.d
     if left.sparse:
         terms = min(terms, max(int(np.diff(side.data[0]).max(initial=0)) for side in (left, right)))
-    return abs(kernel.gamma) * 2.0 * UNIT * (4.0 + terms**0.5)
+    return kernel.steepness * abs(kernel.gamma) * 2.0 * UNIT * (4.0 + terms**0.5)
 
 
 def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, threads: int = 1) -> np.ndarray:
@@ -107,7 +108,9 @@ def _each_tile(kernel: Kernel, left: Points, right: Points, use: Callable, threa
             near = _moved(kernel, part, centre)
             block = products.cross(kernel, moved, near)
             args = (float(kernel.gamma), strength, ENTRY_ERROR, moved.norms, near.norms, block)
-            if left.sparse:
+            if kernel.code == WENDLAND:  # of few features: rows that are sparse are so by chance
+                mend_wendland(_dense(left), _dense(part), float(kernel.degree), *args)
+            elif left.sparse:
                 mend_sparse(left.data, part.data, kernel.code == LAPLACIAN, *args)
             else:
                 mend_dense(left.data, np.ascontiguousarray(part.data), *args)
@@ -121,6 +124,10 @@ def _csr(points: Points) -> sp.csr_array:
     indptr, indices, data = points.data
     used = slice(indptr[0], indptr[-1])
     return sp.csr_array((data[used], indices[used], indptr - indptr[0]), shape=(points.n, points.d))
+
+
+def _dense(points: Points) -> np.ndarray:
+    return _csr(points).toarray() if points.sparse else np.ascontiguousarray(points.data)
 
 
 def _moved(kernel: Kernel, points: Points, centre: np.ndarray) -> Points:
@@ -175,6 +182,21 @@ def mend_dense(X, Z, gamma, strength, least, norms_left, norms, block):
             for j in range(U(len(difference))):
                 difference[j] = x[j] - z[j]
             row[found[s]] = fast_exp(-gamma * dot(difference, difference))
+
+
+@jit
+def mend_wendland(X, Z, degree, gamma, strength, least, norms_left, norms, block):
+    """The same for Wendland's function; where products may hide that points are within its reach, for all pairs."""
+    for a in range(len(norms_left)):
+        x, row = X[a], block[a]
+        for i in range(len(norms)):
+            e = strength * (norms_left[a] + norms[i])
+            if e > least and (row[i] > 0.0 or e > EDGE):
+                total = 0.0
+                z = Z[i]
+                for j in range(X.shape[1]):
+                    total += (x[j] - z[j]) ** 2
+                row[i] = wendland(gamma * total, degree)
 
 
 @jit

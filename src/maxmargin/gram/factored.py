@@ -36,6 +36,9 @@ class Factored(Gram):
     def pulled(self, beta: np.ndarray) -> np.ndarray | None:
         return self.Z.t_dot(beta)
 
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.Z.dot(self.Z.t_dot(np.ascontiguousarray(V, np.float64)))
+
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
         block = self._cross(np.asarray(index), self.Z)

@@ -11,6 +11,10 @@ and turn it into kernel values while the tile is still in the first cache.
 | rbf       | exp(−γ ‖x − z‖²)           |
 | sigmoid   | tanh(γ xᵀz + c)            |
 | laplacian | exp(−γ ‖x − z‖₁)           |
+| wendland  | (1 − r)₊^q (1 + q r)       |
+
+Wendland's function with r = √γ ‖x − z‖ and q = degree + 1 is 0 for points farther from each other than 1/√γ, smooth
+(its second derivative is continuous), and positive definite in up to 2 degree − 3 dimensions (Wendland 1995).
 """
 
 from __future__ import annotations
@@ -24,13 +28,14 @@ from .._jit import ROW_WIDTH, fast_exp, helper, inline, jit, row_dot, row_produc
 
 __all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
 
-LINEAR, POLY, RBF, SIGMOID, LAPLACIAN = range(5)
+LINEAR, POLY, RBF, SIGMOID, LAPLACIAN, WENDLAND = range(6)
 KERNELS: dict[str, int | Callable] = {  # a number is compiled; a function takes (X, Z, gamma, coef0, degree)
     "linear": LINEAR,
     "poly": POLY,
     "rbf": RBF,
     "sigmoid": SIGMOID,
     "laplacian": LAPLACIAN,
+    "wendland": WENDLAND,
 }
 
 Q = ROW_WIDTH  # pairs a tile row
@@ -61,9 +66,24 @@ class Kernel:
         assert isinstance(code, int)
         return code
 
+    @property
+    def steepness(self) -> float:
+        """How much the kernel changes at most where γ ‖x − z‖² changes."""
+        return 0.5 * (self.degree + 1.0) * (self.degree + 2.0) if self.code == WENDLAND else 1.0
+
+    @property
+    def reach(self) -> float:
+        """The distance from which on the kernel is 0."""
+        return self.gamma**-0.5 if self.code == WENDLAND and self.gamma > 0.0 else np.inf
+
+    @property
+    def dimensions(self) -> float:
+        """How many features points may have so that the kernel is positive definite."""
+        return 2.0 * self.degree - 3.0 if self.code == WENDLAND else np.inf
+
     def diag(self, squared_norms: np.ndarray) -> np.ndarray:
         """k(x, x) for points with these squared norms."""
-        if self.code in (RBF, LAPLACIAN):
+        if self.code in (RBF, LAPLACIAN, WENDLAND):
             return np.ones(len(squared_norms))
         if self.code == LINEAR:
             return squared_norms.astype(float)
@@ -75,12 +95,32 @@ class Kernel:
         if self.code == RBF:
             return 4 * unit * max(1.0, self.gamma * largest_squared_norm)
         if self.code == LAPLACIAN:
-            return 4 * unit * max(1.0, self.gamma * largest_squared_norm)  # L1 norms here
+            return 8 * unit * max(1.0, self.gamma * largest_squared_norm)  # L1 norms here, which are added up twice
+        if self.code == WENDLAND:
+            return 4 * unit * max(1.0, self.steepness * self.gamma * largest_squared_norm)
         if self.code == SIGMOID:
             return 4 * unit * max(1.0, abs(self.gamma) * largest_squared_norm + abs(self.coef0))
         inner = (self.gamma if self.code == POLY else 1.0) * largest_squared_norm + abs(self.coef0)
         degree = self.degree if self.code == POLY else 1.0
         return 4 * unit * max(1.0, degree) * abs(inner) ** degree
+
+
+@inline
+def wendland(square, degree):
+    """(1 − r)^q (1 + q r) for r² = square, 0 for r ≥ 1; q = degree + 1."""
+    one = square - square + 1  # of the same type
+    q = degree + one
+    r = np.sqrt(square)
+    t = max(one - r, one - one)
+    if degree == 3:
+        return t * t * (t * t) * (one + q * r)
+    return t**q * (one + q * r)
+
+
+def wendland_values(square: np.ndarray, degree: float) -> np.ndarray:
+    """Wendland's function of many r²."""
+    r = np.minimum(np.sqrt(square), 1.0)
+    return (1.0 - r) ** (degree + 1.0) * (1.0 + (degree + 1.0) * r)
 
 
 @helper
@@ -95,6 +135,9 @@ def _finish(a, code, gamma, coef0, degree, norm, norms):
     elif code == LAPLACIAN:
         for k in range(n):
             a[k] = fast_exp(-gamma * max(a[k] + norm + norms[k], a.dtype.type(0.0)))
+    elif code == WENDLAND:
+        for k in range(n):
+            a[k] = wendland(gamma * max(norm + norms[k] - two * a[k], a.dtype.type(0.0)), degree)
     elif code == POLY:
         if degree == 3.0:
             for k in range(n):

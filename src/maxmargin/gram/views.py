@@ -34,6 +34,9 @@ class _View(Gram):
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
         return self.inner.hides(beta)
 
+    def blurs(self, beta: np.ndarray) -> tuple[float, float]:
+        return self.inner.blurs(beta)
+
     @abstractmethod
     def _like(self, inner: Gram) -> Gram:
         """The same view of another matrix of the same points."""
@@ -78,6 +81,12 @@ class Ridged(_View):
         where = np.zeros(self.n)
         where[index] = coef * self.added[index]
         return full + (where if at is None else where[at])
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.inner.matvec(v) + self.added * v
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.inner.matmat(V) + self.added[:, None] * V
 
     def duplicates(self) -> np.ndarray | None:
         return None  # equal points have rows that differ on the diagonal
@@ -124,6 +133,12 @@ class Shifted(_View):
     ) -> np.ndarray:
         return self.inner.combine(index, coef, at, exact) + self.constant * np.sum(coef)
 
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.inner.matvec(v) + self.constant * np.sum(v)
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.inner.matmat(V) + self.constant * V.sum(axis=0)
+
     def along(self, w: np.ndarray) -> np.ndarray:
         return self.inner.along(w[:-1]) + self.constant**0.5 * w[-1]
 
@@ -164,7 +179,20 @@ class Tiled(_View):
         return Tiled(inner, self.point)
 
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
-        return self.inner.hides(np.bincount(self.point, beta, self.inner.n))
+        return self.inner.hides(self._on_points(beta))
+
+    def blurs(self, beta: np.ndarray) -> tuple[float, float]:
+        return self.inner.blurs(self._on_points(beta))
+
+    def _on_points(self, beta: np.ndarray) -> np.ndarray:
+        """The coefficients of each point, added up."""
+        return np.bincount(self.point, beta, self.inner.n)
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.inner.matvec(self._on_points(v))[self.point]
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.inner.matmat(np.column_stack([self._on_points(v) for v in V.T]))[self.point]
 
     def along(self, w: np.ndarray) -> np.ndarray:
         return self.inner.along(w)[self.point]
@@ -229,6 +257,15 @@ class Signed(_View):
     ) -> np.ndarray:
         summed = self.inner.combine(index, coef * self.sign[index], at, exact)
         return summed * (self.sign if at is None else self.sign[at])
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.sign * self.inner.matvec(self.sign * v)
+
+    def matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.sign[:, None] * self.inner.matmat(self.sign[:, None] * V)
+
+    def blurs(self, beta: np.ndarray) -> tuple[float, float]:
+        return self.inner.blurs(self.sign * beta)
 
     def along(self, w: np.ndarray) -> np.ndarray:
         return self.sign * self.inner.along(w)

@@ -140,7 +140,7 @@ class Auto:
 
 def plan_for(qp: QP, goal: Goal) -> list[Try]:
     """The table above."""
-    if qp.exact() is not qp:
+    if qp.exact() is not qp and knows_features(qp.H):
         return [Try("interior-point"), Try("mpd")]
     if isinstance(qp.H, Relation) and not len(qp.A):
         return [Try("columns"), *kernel_plan(qp)]

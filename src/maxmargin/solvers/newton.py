@@ -83,7 +83,7 @@ class Newton:
     """Newton steps on β or w, and η, with a factor or with products only."""
 
     explicit: int = 1000  # features up to which the Hessian is a matrix
-    direct: int = 4000  # points in the curved part of a loss up to which their system is factored, with a kernel
+    direct: int = 800  # points in the curved part of a loss up to which their system is always factored, with a kernel
     growing: bool = True  # start from a sample
     cache_size: float | str = "auto"  # megabytes for kernel values
     trace: bool = False  # record the objective after each step of conjugate gradients

@@ -1,14 +1,15 @@
 """Conjugate gradients on a system with equality constraints, which hold all along (a constraint preconditioner).
 
-    [ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
-    [ Eᵀ         0 ] [ μ ] = [ c ]
+[ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
+[ Eᵀ         0 ] [ μ ] = [ c ]
 
-    residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
+residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +19,16 @@ from .least_squares import least_squares
 
 __all__ = ["projected_cg"]
 
-MOST_STEPS = 400
 DEPENDENT = 1e-14  # of the largest singular value: constraints that say nothing new
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solution, and whether it is as good as was asked."""
+
+    x: np.ndarray
+    mu: np.ndarray
+    solved: bool
 
 
 def projected_cg(
@@ -30,10 +39,13 @@ def projected_cg(
     E: np.ndarray,
     c: np.ndarray,
     inverse: Callable[[np.ndarray], np.ndarray],
-    enough: float,
+    slack: tuple[float, np.ndarray, np.ndarray],
+    most: int,
     monitor: Monitor,
-) -> tuple[np.ndarray, np.ndarray]:
-    """x and μ with a residual of no entry larger than ``enough``, or as near as some hundred steps get."""
+) -> Found:
+    """x and μ with a residual smaller than ``first`` and than the mean of |share (start + x)|, or as near as ``most``
+    steps get; ``slack`` is (first, share, start).
+    """
     full = np.zeros(products.n)
 
     def times(v: np.ndarray) -> np.ndarray:
@@ -54,9 +66,12 @@ def projected_cg(
     residual = b - times(x) if x.any() else b.copy()
     z, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
-    for _ in range(MOST_STEPS):
-        if np.abs(residual - E @ mu).max(initial=0.0) <= enough or not rho > 0.0:
-            break
+    first, share, start = slack
+    for step in range(most + 1):
+        enough = min(first, float((share * np.abs(start + x)).mean()))
+        solved = step > 0 and bool(np.abs(residual - E @ mu).max(initial=0.0) <= enough)
+        if solved or step == most or not rho > 0.0:
+            return Found(x, mu, solved)
         monitor.look()
         Mp = times(p)
         length = rho / float(p @ Mp)
@@ -65,4 +80,4 @@ def projected_cg(
         z, mu = levelled(residual)
         rho, last = float(residual @ z), rho
         p = z + (rho / last) * p
-    return x, mu
+    raise AssertionError("the last step returns")
