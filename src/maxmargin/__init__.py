@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .solvers import (
         ASVM,
         MPD,
+        PCG,
         SMO,
         SOLVERS,
         SOR,
@@ -63,7 +64,7 @@ _HOME = {
     "monitor": "keep_interrupted",
     "problem": "ERM QP",
     "solution": "Certificate History Solution Status",
-    "solvers": "ASVM MPD SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
+    "solvers": "ASVM MPD PCG SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
     "Newton PotentialSMO solve",
 }
 _NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
@@ -75,6 +76,7 @@ __all__ = [
     "FORMULATIONS",
     "KERNELS",
     "MPD",
+    "PCG",
     "PSVC",
     "PSVR",
     "QP",

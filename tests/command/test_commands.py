@@ -214,6 +214,9 @@ def test_a_table_with_names(tmp_path):
     for target in ("kind", "0"):
         again = run("predict", "--target", target, tmp_path / "moved.tsv", tmp_path / "iris.mm", "-")
         assert again.out == found.out
+    mixed = frame[[*reversed(X.columns), "kind"]]  # columns are found by their names
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    assert run("predict", tmp_path / "mixed.csv", tmp_path / "iris.mm", "-").out == found.out
     np.save(tmp_path / "iris.npy", np.column_stack([X, y]))
     assert "Accuracy = 9" in run("cv", tmp_path / "iris.npy").out
     assert pandas is not None
@@ -239,8 +242,9 @@ def test_fewer_and_more_features_than_the_model_has(tmp_path):
     (tmp_path / "train").write_text("1 1:1 2:1\n-1 1:-1 3:1\n" * 3)
     (tmp_path / "less").write_text("1 1:1\n-1 1:-1\n")
     (tmp_path / "more").write_text("1 1:1 9:1\n-1 1:-1\n")
-    for flags, name in ((("-q",), "model"), (("-q", "--linear"), "linear"), (("-q",), "model.mm")):
-        run("train", *flags, tmp_path / "train", tmp_path / name)
+    machines = ((), "model"), (("--linear",), "linear"), ((), "own.mm"), (("-t", 0), "t0.mm"), (("--linear",), "l.mm")
+    for flags, name in machines:
+        run("train", "-q", *flags, tmp_path / "train", tmp_path / name)
         for data in ("less", "more"):
             found = run("predict", tmp_path / data, tmp_path / name)
             assert (found.code, found.out) == (0, "Accuracy = 100% (2/2) (classification)\n"), found
@@ -336,3 +340,16 @@ def test_probabilities_in_our_format(tmp_path):
     run("train", "-q", "-s", 2, "-b", 1, "-n", 0.3, "two", tmp_path / "one.model")
     assert "prob_density_marks" in (tmp_path / "one.model").read_text()
     assert run("predict", "-b", 1, "two", tmp_path / "one.model", "-").lines[0] == "labels normal outlier"
+
+
+def test_features_that_the_training_never_saw_count_in_distances(tmp_path):
+    """In LIBSVM's format and in ours alike."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    write_svmlight(tmp_path / "train", X[:, :3], (X[:, 0] > 0) + 0)
+    write_svmlight(tmp_path / "test", 2 * X, (X[:, 0] > 0) + 0)
+    for name in ("model", "model.mm"):
+        run("train", "-q", "-b", 1, tmp_path / "train", tmp_path / name)
+        run("predict", "-b", 1, tmp_path / "test", tmp_path / name, tmp_path / f"{name}.out")
+    first, second = (np.loadtxt(tmp_path / f"{name}.out", skiprows=1) for name in ("model", "model.mm"))
+    np.testing.assert_allclose(first[:, 1], second[:, 1], atol=2e-3)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from command.running import run
-from maxmargin.files import write_svmlight
 
 GOOD = b"1 1:0.5 2:1\n-1 1:-0.5 3:2\n1 2:0.25\n-1 3:1\n1 1:2\n-1 3:0.5\n"
 MODEL = (
@@ -50,6 +49,7 @@ FILES = {
     "ragged.csv": b"a,b,label\n1,2,1\n3,4,0,9,9\n",
     "header.csv": b"a,b,label\n",
     "classes.csv": b"a,b,label\n1,2,yes\n3,1,no\n2,2,yes\n0,1,no\n",
+    "other.csv": b"a,c,label\n1,2,yes\n3,1,no\n",
     "flat.npy": npy(np.arange(5.0)),
     "object.npy": npy(np.array([[1, "a"], [2, "b"]], dtype=object)),
     "cut.npy": npy(np.ones((4, 3)))[:-10],
@@ -101,7 +101,7 @@ CASES = [
     ("train empty out", 1, "empty file"),
     ("train png out", 1, "png:3:1: text was asked for"),
     ("train words out", 1, "words:1:1: a number"),
-    ("train comma out", 1, "comma:1:2:"),
+    ("train comma out", 1, "--format csv"),
     ("train one_class out", 1, "only 1"),
     ("train nan out", 1, "nan:2:6: a finite number"),
     ("train infinite out", 1, "infinite:2:6: a finite number"),
@@ -136,6 +136,7 @@ CASES = [
     ("predict good cut_model", 1, "cut_model"),
     ("predict good bad_model", 1, "bad_model:2: kernel_type"),
     ("predict good zip.mm", 1, "damaged"),
+    ("predict other.csv named.mm", 1, "a column 'b' was asked for by the model; found a, c"),
     ("predict -b 1 good model", 1, "train it with -b 1"),
     ("info bad_model", 1, "bad_model:2:"),
     ("scale -r good good", 1, "x was asked for"),
@@ -150,7 +151,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("files")
     for name, content in FILES.items():
         (path / name).write_bytes(content)
-    write_svmlight(path / "wide", np.eye(4), [1, -1, 1, -1])
+    assert run("train", "-q", path / "classes.csv", path / "named.mm").code == 0
     return path
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import FileError, has_probabilities, libsvm_probabilities, load_model, model_format, read_data
+from ..files import Data, FileError, has_probabilities, libsvm_probabilities, load_model, model_format, read_data
+from ..files.models import widen
 from ..files.source import atomic
 from ..files.svmlight import short
 from .reading import _column, read_serials, whole_labels
@@ -61,48 +62,36 @@ def predict_file(
 
 def _both(data: str, model: str, target: str | None, format: str | None) -> tuple[Any, Any, np.ndarray]:
     """The model and the samples, with as many features as both need."""
-    kind = model_format(model)
-    machine: Any = load_model(model) if kind == "maxmargin" else None
-    if machine is None and kind == "libsvm":
-        machine = load_model(model)
-        if machine.kernel == "precomputed":
-            return _precomputed(data, model, machine)
-    if machine is not None and getattr(machine, "kernel", "") == "precomputed":
+    machine = load_model(model)
+    if getattr(machine, "kernel", "") == "precomputed":
         return _precomputed(data, model, machine)
     table = read_data(data, format=format, target=_column(target))
-    X, y = table.X, table.y
-    d = getattr(machine, "n_features_in_", 0)
-    if kind == "maxmargin":
-        if X.shape[1] > d:
-            if not sp.issparse(X):
-                problem = (
-                    f"{d} features were asked for by {model}; found {X.shape[1]}; give the columns of the training"
-                )
-                raise FileError(data, problem)
-            X = X[:, :d]  # features that the training never saw
-        elif X.shape[1] < d:
-            X = _widened(data, X, d)
-    else:
-        if machine is None or X.shape[1] > d:
-            machine = load_model(model, n_features=max(X.shape[1], _width(model, kind)))
-        X = _widened(data, X, machine.n_features_in_)
+    X, y = _by_name(data, table, machine), table.y
+    d = machine.n_features_in_
+    if not sp.issparse(X) and (X.shape[1] < d or (X.shape[1] > d and model_format(model) == "maxmargin")):
+        problem = f"{d} features were asked for by {model}; found {X.shape[1]}"
+        raise FileError(data, f"{problem}; give the columns of the training")
+    if X.shape[1] < d:
+        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+    elif X.shape[1] > d and getattr(machine, "kernel", "linear") == "linear":
+        X = X[:, :d]  # the others have the weight 0
+    elif X.shape[1] > d:
+        widen(machine, X.shape[1])
     if hasattr(machine, "feature_names_in_"):
-        del machine.feature_names_in_  # the columns were read by their places
+        del machine.feature_names_in_  # columns are in their places now
     return machine, X, y
 
 
-def _width(model: str, kind: str) -> int:
-    return int(load_model(model).n_features_in_) if kind == "liblinear" else 0
-
-
-def _widened(data: str, X: Any, d: int) -> Any:
-    if X.shape[1] == d:
-        return X
-    if not sp.issparse(X):
-        raise FileError(
-            data, f"{d} features were asked for by the model; found {X.shape[1]}; give the columns of the training"
-        )
-    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+def _by_name(data: str, table: Data, machine: Any) -> Any:
+    """The columns of a table in the order of the training, where both have names."""
+    wanted = getattr(machine, "feature_names_in_", None)
+    if wanted is None or table.names is None:
+        return table.X
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        found = ", ".join(table.names[:20])
+        raise FileError(data, f"a column {missing[0]!r} was asked for by the model; found {found}; give its columns")
+    return table.X[:, [table.names.index(name) for name in wanted]]
 
 
 def _precomputed(data: str, model: str, machine: Any) -> tuple[Any, Any, np.ndarray]:

@@ -18,7 +18,17 @@ from ..estimators.kernel import MOST_WEIGHTS
 from ..estimators.multiclass import pair_weights
 from ..gram import KERNELS, Kernel
 
-__all__ = ["CLASSIFIERS", "KERNEL_MACHINES", "LINEAR_MACHINES", "MisfitError", "kernel_machine", "linear_machine"]
+__all__ = [
+    "CLASSIFIERS",
+    "KERNEL_MACHINES",
+    "LINEAR_MACHINES",
+    "MisfitError",
+    "finite",
+    "kernel_machine",
+    "linear_machine",
+    "need",
+    "widen",
+]
 
 KERNEL_MACHINES = {c.__name__: c for c in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
 LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR)}
@@ -177,3 +187,12 @@ def linear_machine(
     model.n_features_in_ = coef.shape[1]
     model._centre = np.zeros(coef.shape[1])
     return model
+
+
+def widen(model: Any, n_features: int) -> None:
+    """Make a kernel machine ready for samples with more features, which those that it was trained on had not."""
+    vectors = sp.csr_matrix(model.support_vectors_)  # there may be any number of features
+    model.support_vectors_ = sp.csr_matrix(
+        (vectors.data, vectors.indices, vectors.indptr), shape=(vectors.shape[0], n_features)
+    )
+    model.n_features_in_ = n_features

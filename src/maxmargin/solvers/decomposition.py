@@ -284,9 +284,8 @@ class Run(WorkingSets):
         elif len(part.index) == self.qp.n and self.monitor.wants_primal():
             primal = part.gap(self.qp) - objective
         if self.monitor.wants_coefficients():
-            beta = self.beta.copy()
-            beta[part.index] = part.beta
-            beta *= self.share
+            self.keep(part)
+            beta = self.share * self.beta
             self.monitor.keep(beta if self.merged is None else self.merged.scatter(beta))
         cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
         return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)
