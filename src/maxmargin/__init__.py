@@ -11,12 +11,14 @@ from .estimators import (
     SVC,
     SVDD,
     SVR,
+    LinearOneClassSVM,
     LinearSVC,
     LinearSVR,
     NuSVC,
     NuSVR,
     OneClassSVM,
     PSVMSelector,
+    l1_min_c,
 )
 from .formulations import FORMULATIONS
 from .goal import Goal
@@ -68,6 +70,7 @@ __all__ = [
     "Goal",
     "History",
     "InteriorPoint",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVR",
     "NearestPoint",
@@ -80,5 +83,6 @@ __all__ = [
     "Solution",
     "Status",
     "keep_interrupted",
+    "l1_min_c",
     "solve",
 ]

@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's interface."""
 
 from .classification import SVC, NuSVC
-from .linear import LinearSVC, LinearSVR
+from .linear import LinearOneClassSVM, LinearSVC, LinearSVR, l1_min_c
 from .outlier import SVDD, OneClassSVM
 from .potential import PSVC, PSVR
 from .regression import SVR, NuSVR
@@ -13,10 +13,12 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVR",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "PSVMSelector",
+    "l1_min_c",
 ]
