@@ -45,6 +45,7 @@ test: lint
 # Failures are told with their seeds; `cd tests && ../.venv/bin/python -m campaign --seed N` shows one of them.
 campaign: $(READY)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign --minutes $(MINUTES) --log ../build/campaign.jsonl $(CAMPAIGN)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign.potential --seed 0 --count 500
 
 # What fails is kept in tests/fuzz-failures.
 fuzz: $(READY)
