@@ -69,7 +69,7 @@ class PCG:
     preconditioner: str = "kernel"  # gradients of f, as Algorithm 2 has it; or "partial-cholesky", or "none"
     rank: int = 500  # columns of the partial Cholesky factor, at most
     cache_size: float | str = "auto"  # megabytes for kernel values
-    trace: bool = False  # record the coefficients and η after each step, in ``history.trace``
+    trace: bool = False  # record β and η before each step, the models of early stops, in ``history.trace``
     seed: int = 0  # which points the preconditioner draws
 
     form: ClassVar[type] = ERM
@@ -224,7 +224,7 @@ class _Run:
         dual = 0.5 * float(z @ (self.g - K_gradient)) + float(risk.p @ z + risk.eps @ np.abs(z))
         dual += 0.5 * float((risk.d * z) @ z)
         if self.options.trace:
-            self.betas.append(self.asked if self.equal is None else self.equal.scatter(self.asked))
+            self.betas.append(self.beta if self.equal is None else self.equal.scatter(self.beta))
             self.etas.append(self.eta.copy())
         return self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value)
 
