@@ -412,7 +412,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended():
         ({"expansion": np.zeros((4, 2))}, "points of 2 features and samples of 3"),
         ({"expansion_choice": "best"}, "expansion_choice='best'"),
         ({"expansion_choice": "kmeans", "kernel": lambda A, B: A @ B.T}, "a kernel that is a function"),
-        ({"kernel": "linear", "expansion": np.zeros((2, 3))}, r"k\(z, z\) = 0"),
+        ({"kernel": lambda A, B: -A @ B.T}, r"k\(z, z\) <= 0"),
         ({"kernel": "poly", "gamma": 1e200, "degree": 9}, "not finite"),
     ],
 )
@@ -428,6 +428,13 @@ def test_probabilities_are_left_to_others():
         with pytest.raises(ValueError, match="probability=True was asked for; found an expansion"):
             machine.set_params(probability=True).fit(X, target)
     assert SVR(expansion=5).fit(X, y).probA_.shape == (0,)
+
+
+def test_points_without_a_function_leave_the_bias():
+    X, y = two_classes()
+    machine = classifier(kernel="linear", expansion=np.zeros((2, 3))).fit(X, y)
+    assert machine.status_.converged and not machine.dual_coef_.any() and len(machine.support_vectors_) == 1
+    assert (machine.decision_function(X) == machine.intercept_[0]).all()
 
 
 def test_samples_that_are_no_rows_of_numbers():

@@ -186,11 +186,13 @@ class Expanding(Base):
                 "features, or choose a smaller gamma, coef0 or degree"
             )
         order, L, least = independent(square)
-        if not len(order):
+        if not len(order) and square.any():
             raise ValueError(
-                f"an expansion on {size} points was asked for; found k(z, z) = 0 for all of them, so that they make no "
-                "function; choose other points or another kernel"
+                f"an expansion on {size} points was asked for; found k(z, z) <= 0 for all of them, so that no function "
+                "of theirs has a norm; choose other points or another kernel"
             )
+        if not len(order):  # all functions are 0, and so are the features: a machine of its bias alone
+            order, L = np.zeros(1, np.int64), np.ones((1, 1), order="F")
         if least < -DEFINITE_SLACK:
             warnings.warn(
                 f"an expansion on {size} points was asked for; found a kernel matrix of theirs that is not positive "

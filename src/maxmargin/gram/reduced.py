@@ -77,7 +77,8 @@ def independent(square: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     if rank:
         part = solve_triangular(L, square[np.ix_(order, rest)], lower=True, check_finite=False)
         lacking = lacking - np.einsum("ij,ij->j", part, part)
-    return order, L, float(lacking.min(initial=0.0)) / max(largest, np.finfo(float).tiny)
+    size = float(np.abs(square.diagonal()).max(initial=0.0))
+    return order, L, float(lacking.min(initial=0.0)) / size if size > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
