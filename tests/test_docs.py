@@ -72,3 +72,10 @@ def test_papers_are_cited_in_full():
         named |= cited(text) | set(re.findall(r"\b(?:MPD|SLIDES|PDCO|PRIMAL|PSVM)\b", text))
     assert len(named) > 10
     assert named - {"Python 2026"} <= set(entries)
+
+
+def test_the_readme_shows_the_results_that_are_kept():
+    from benchmarks import readme_table
+
+    page = readme_table.README.read_text()
+    assert readme_table.written(page) == page, "run python benchmarks/readme_table.py --write"

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         SVC,
         SVDD,
         SVR,
+        LinearOneClassSVM,
         LinearSVC,
         LinearSVR,
         NuSVC,
         NuSVR,
         OneClassSVM,
         PSVMSelector,
+        l1_min_c,
     )
     from .files import from_sklearn, load, save, to_sklearn
     from .formulations import FORMULATIONS
@@ -56,7 +58,8 @@ __version__ = "0.1.0"
 
 # Where each public name is defined: the table that the imports above are for people and type checkers.
 _HOME = {
-    "estimators": "PSVC PSVR SVC SVDD SVR LinearSVC LinearSVR NuSVC NuSVR OneClassSVM PSVMSelector",
+    "estimators": "PSVC PSVR SVC SVDD SVR LinearOneClassSVM LinearSVC LinearSVR NuSVC NuSVR OneClassSVM PSVMSelector "
+    "l1_min_c",
     "files": "from_sklearn load save to_sklearn",
     "formulations": "FORMULATIONS",
     "goal": "Goal",
@@ -95,6 +98,7 @@ __all__ = [
     "Goal",
     "History",
     "InteriorPoint",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVR",
     "NearestPoint",
@@ -108,6 +112,7 @@ __all__ = [
     "Status",
     "from_sklearn",
     "keep_interrupted",
+    "l1_min_c",
     "load",
     "save",
     "solve",

@@ -422,6 +422,29 @@ def test_what_cannot_be_is_said(options, found):
         classifier(**options).fit(X, y)
 
 
+def test_probabilities_are_left_to_others():
+    X, y = two_classes()
+    for machine, target in ((classifier(), y), (regressor(), y.astype(float))):
+        with pytest.raises(ValueError, match="probability=True was asked for; found an expansion"):
+            machine.set_params(probability=True).fit(X, target)
+    assert SVR(expansion=5).fit(X, y).probA_.shape == (0,)
+
+
+def test_samples_that_are_no_rows_of_numbers():
+    words = ["".join(letters) for letters in np.random.default_rng(0).choice(list("abc"), (60, 4))]
+    y = np.array([word.count("a") > 1 for word in words])
+
+    def common(left, right):
+        return np.array([[sum(a == b for a, b in zip(u, v, strict=True)) for v in right] for u in left], float)
+
+    for choice in ("random", "greedy"):
+        machine = classifier(kernel=common, expansion=9, expansion_choice=choice).fit(words, y)
+        assert machine.status_.converged and len(machine.support_) <= 9
+        assert machine.score(words, y) > 0.8
+    with pytest.raises(ValueError, match="no rows of numbers; give numbers of samples"):
+        classifier(kernel=common, expansion=np.zeros((2, 4))).fit(words, y)
+
+
 def test_precomputed_kernels_know_no_other_points():
     X, y = two_classes()
     K = naive_kernel("rbf", X, X, gamma=GAMMA)

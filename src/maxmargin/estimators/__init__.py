@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .classification import SVC, NuSVC
-from .linear import LinearSVC, LinearSVR
+from .linear import LinearOneClassSVM, LinearSVC, LinearSVR, l1_min_c
 from .outlier import SVDD, OneClassSVM
 from .potential import PSVC, PSVR
 from .regression import SVR, NuSVR
@@ -17,12 +17,14 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVR",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "PSVMSelector",
+    "l1_min_c",
 ]
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_regressor
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from .. import host
 from .. import threads as th
@@ -37,9 +37,11 @@ from ..gram.reduced import COLUMNS_BYTES, function_values, independent, matrix_v
 from ..monitor import Monitor
 from .base import Outcome, Problem, Solved, stacklevel
 from .basis import Candidates, cluster_means
+from .calibration import seed_of
 from .checks import check_choice
 from .greedy import ROWS_A_POINT, SAMPLE_ROWS, chosen_greedily
 from .kernel import DEFINITE_SLACK, KernelMachine
+from .objects import Objects
 
 __all__ = ["Expanding"]
 
@@ -97,6 +99,11 @@ class Expanding(Base):
                     f"{n - 1}, or points as an array of two dimensions"
                 )
             return index.astype(np.int64)
+        if isinstance(X, Objects):
+            raise ValueError(
+                "an expansion on points was asked for; found samples that are no rows of numbers; give numbers of "
+                "samples"
+            )
         if self.kernel == "precomputed":
             raise ValueError(
                 "an expansion on points was asked for; found a precomputed kernel, which knows no points but the "
@@ -126,8 +133,7 @@ class Expanding(Base):
         asked = self._asked_points(X)
         if not isinstance(asked, int):
             return asked if _numbers(asked) else sp.csr_matrix(asked) if self._sparse else _dense(asked)
-        given = self.random_state  # type: ignore[attr-defined]  # None: the same choice every time
-        seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
+        seed = seed_of(self.random_state)  # type: ignore[attr-defined]
         whole = np.zeros(X.shape[0])
         whole[rows] = weight
         candidates = Candidates.of(X, whole, seed)
@@ -194,7 +200,9 @@ class Expanding(Base):
                 stacklevel=stacklevel(),
             )
         user = self._function is not None  # a user's function need not be prepared for several threads
-        width = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else 0 if self.kernel == "precomputed" else X.shape[1]
+        width: float = (
+            X.nnz / max(1, X.shape[0]) if sp.issparse(X) else 0 if self.kernel == "precomputed" else X.shape[1]
+        )
         values, threads = self._kernel_values(X, points[order]), 1 if user else th.count(self.n_jobs)
         return Expansion(values, L, rows, int(width), threads), order
 
@@ -202,6 +210,11 @@ class Expanding(Base):
 
     def _fit_expansion(self, X, rows: np.ndarray, weight: np.ndarray, problems: list[Problem]) -> None:
         """Fit on samples ``rows`` of X, whose numbers in this order the problems have."""
+        if getattr(self, "probability", False) is True:
+            raise ValueError(
+                "probability=True was asked for; found an expansion, whose folds would be machines on other points; "
+                "wrap a classifier in sklearn.calibration.CalibratedClassifierCV, or leave one of the two out"
+            )
         self._sparse, self.shape_fit_ = sp.issparse(X), X.shape
         expansion: Expansion | None = None
         points = order = np.zeros(0, np.int64)
@@ -226,7 +239,7 @@ class Expanding(Base):
         published = np.ascontiguousarray(self._dual[:, ranks].T)
         # From here on the kernel itself takes the place of the features, whose memory is free again.
         grams = [Exact(expansion).take(solved.problem.rows) for solved in outcome.solved]
-        outcome = replace(outcome, solved=list(map(_with_gram, outcome.solved, grams)))
+        outcome = replace(outcome, solved=list(map(_with_gram, outcome.solved, grams)), gram=grams[0])
         outcome = replace(outcome, solved=_proven(outcome.solved, grams, expansion, published))
         steps = [solved.solution.n_iter for solved in outcome.solved]
         single = is_regressor(self)
@@ -235,6 +248,8 @@ class Expanding(Base):
         if self._parametric is not None:
             parametric = np.vstack([solved.decision.parametric for solved in outcome.solved])
             self.parametric_coef_: Any = parametric[0] if single else parametric
+        if single:
+            self._add_probabilities(X, outcome)  # there are none: those of an earlier fit go
         self.full_gap_ = self._full_gap(X, outcome, expansion)
         self._certify(outcome)
 

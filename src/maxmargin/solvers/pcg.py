@@ -1,22 +1,24 @@
-"""Preconditioned conjugate gradients in the primal: kernel machines with a smooth loss, by products alone (PRIMAL §6.1).
+"""Preconditioned conjugate gradients in the primal: kernel machines with a smooth loss, by products (PRIMAL §6.1).
 
     min over β, η   ½ βᵀKβ + Σ L_i(s_i),    s = Kβ + p + Aᵀη                              (parts/kernel_risk.py)
 
     ∇ = β − asked(s)            the gradient, divided by K: that of the function f, as coefficients
     repeat                                                                                            (Algorithm 2)
         K∇: one product; the dual value of asked(s), and with it the gap       => stop if that is small
-        h <- ∇, or ∇ changed by a preconditioner on the span of few points
-        direction <- −h + (h·K∇ / h·K∇ of the step before) direction             Fletcher–Reeves
+        direction <- −∇ + share · direction,   share = max(0, (∇ − ∇ before)·K∇) / (∇·K∇ before)
         β, η <- the minimum along the direction, η free
     until the violation is small
 
-"Preconditioned by K" (Algorithm 2) means gradients of f in place of those of β: ``preconditioner="kernel"``. The steps are
-those of conjugate gradients on w. The default goes further: on the span of some hundred points, drawn by a partial
-Cholesky factor of K, steps are Newton's (``Metric`` in parts/partial_cholesky.py), which takes the large eigenvalues out
-of play and costs no product. docs/primal.md has the table. ``"none"`` takes gradients of β, for comparison.
+"Preconditioned by K" (PRIMAL) means gradients of f in place of those of β: the steps are those of conjugate gradients
+on w. The share is Polak and Ribière's; Fletcher and Reeves' is the same where no point changes sides, and takes some
+percent more steps where they do. ``preconditioner="partial-cholesky"`` goes further: on the span of some hundred points
+steps are Newton's (``Metric`` in parts/partial_cholesky.py), which takes the large eigenvalues out of play and costs no
+product. That takes half the steps where many points lack much, and more of them where most lie next to the margin
+(docs/primal.md has the table). ``"none"`` takes gradients of β, for comparison.
 
 η is at its minimum after each step: the search is for a length and η at once, and asked(s) then holds Aβ = 0, so that
-it is a point of the dual. It is what is certified, with every step.
+it is a point of the dual: each step has a lower bound, and at the end asked(s) is what is certified. Far from the end,
+where β itself is the better model, that is.
 
 K is kept while it fits ``cache_size``; a kernel that has products of its own is never formed. The steps taken are a
 regularisation of their own: ``max_iter`` or a callback stop early, with a model and its gap.
@@ -57,14 +59,14 @@ ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
 STALL = 20  # steps without progress before rounding is blamed
 PROGRESS = 0.99  # of the norm of a gradient: less is progress
 NO_PROGRESS = 1e-13  # of the objective
-PRECONDITIONERS = ("partial-cholesky", "kernel", "none")
+PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
 
 
 @dataclass
 class PCG:
     """Conjugate gradients on a function, by one product with the kernel matrix a step."""
 
-    preconditioner: str = "partial-cholesky"  # or "kernel" (Algorithm 2 as published), or "none"
+    preconditioner: str = "kernel"  # gradients of f, as Algorithm 2 has it; or "partial-cholesky", or "none"
     rank: int = 500  # columns of the partial Cholesky factor, at most
     cache_size: float | str = "auto"  # megabytes for kernel values
     trace: bool = False  # record the coefficients and η after each step, in ``history.trace``
@@ -124,6 +126,7 @@ class _Run:
         self.products: KernelProducts | None = None
         self.base: PartialCholesky | None = None
         self.metric: Metric | None = None
+        self.curved = np.zeros(n, bool)  # for which the metric was made
         self.steps = 0
         self.betas: list[np.ndarray] = []
         self.etas: list[np.ndarray] = []
@@ -135,7 +138,9 @@ class _Run:
         for _ in range(REFINEMENTS):
             if reason.converged:
                 reason = self._descend(MARGIN * accuracy)
-            found = self._look()
+            found = self._look(self.asked)
+            if not (reason.converged or self.goal.met(found.certificate)):  # far from the end β is a better model
+                found = min(found, self._look(self.beta), key=lambda one: one.certificate.primal)
             best = better(self.goal, best, found)
             if self.goal.met(best.certificate) or reason not in (Status.CONVERGED, Status.STALLED):
                 break
@@ -163,9 +168,9 @@ class _Run:
             return stopped.reason
         return Status.CONVERGED
 
-    def _look(self) -> Answer:
-        """The whole problem's answer: the β that the losses ask for, held to Aβ = 0."""
-        whole, beta = self.whole, self.asked if self.equal is None else self.equal.scatter(self.asked)
+    def _look(self, beta: np.ndarray) -> Answer:
+        """The whole problem's answer at a β, held to its box and to Aβ = 0."""
+        whole, beta = self.whole, beta if self.equal is None else self.equal.scatter(beta)
         held = Equality.of(whole).feasible(beta, whole.lower, whole.upper, whole.eps)
         return answer(whole, self.goal, held, [self.eta.copy()])
 
@@ -180,8 +185,10 @@ class _Run:
         risk, products, A = self.risk, self.products, self.risk.A
         assert products is not None
         most = self.goal.max_iter if self.goal.max_iter > 0 else STEPS
-        self.eta = self.eta + risk.lowest(self.g + risk.p + A.T @ self.eta, A.T, *np.zeros((2, len(A))), self.size)
-        direction, along, before = np.zeros(risk.n), np.zeros(risk.n), np.inf
+        self.eta = self.eta + risk.lowest(
+            self.g + risk.p + A.T @ self.eta, A.T, np.zeros(len(A)), np.zeros(len(A)), self.size
+        )
+        direction, along, last, before = np.zeros(risk.n), np.zeros(risk.n), np.zeros(risk.n), np.inf
         least, lowest, waited = np.inf, np.inf, 0  # norm of a gradient, value, steps in vain
         while True:
             s = self.g + risk.p + A.T @ self.eta
@@ -203,8 +210,10 @@ class _Run:
             least, lowest = min(least, rho), min(lowest, value)
             if waited >= STALL:
                 return Status.STALLED
-            share = 0.0 if fresh or not np.isfinite(before) else rho / before
-            direction, along, before = share * direction - h, share * along - K_h, rho
+            if not rho > 0.0:
+                return Status.STALLED
+            share = 0.0 if fresh or waited > 1 else max(0.0, rho - float(last @ K_h)) / before
+            direction, along, before, last = share * direction - h, share * along - K_h, rho, gradient
             if not float(along @ gradient) < 0.0:  # sets have changed too much: begin anew
                 direction, along = -h, -K_h
             self._to_minimum(s, direction, along)

@@ -4,8 +4,8 @@
     [ Eᵀ         0 ] [ μ ] = [ c ]
 
 A Cholesky factor costs m³/3 products. Points that join S are appended to it, m² products each. Points that leave stay
-in the factor, and x = 0 there is one more constraint, a unit vector in E: m² products each. So a set that has changed by
-k points costs about 2 m² k, and the factor is made anew where that is dearer: from k = m/6 on.
+in the factor, and x = 0 there is one more constraint, a unit vector in E: m² products each. So a set that has changed
+by k points costs about 2 m² k, and the factor is made anew where that is dearer: from k = m/6 on.
 """
 
 from __future__ import annotations

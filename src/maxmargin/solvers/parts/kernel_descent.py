@@ -19,10 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ...goal import Goal
 from ...monitor import Monitor
 from ...solution import Status
-from ..base import spent
 from .active_factor import ActiveFactor
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
@@ -54,7 +52,7 @@ class Owner(Protocol):
     sv: int  # points in S at the last step
     direct: int  # points in S up to which their system is factored
     seed: int
-    goal: Goal
+    spent: Status  # why steps end that are as many as they may be
 
 
 class Descent:
@@ -72,7 +70,9 @@ class Descent:
         self.beta = np.concatenate([self.beta, np.zeros(len(values))])
         self.g = np.concatenate([self.g, values])
 
-    def solve(self, risk: KernelRisk, tol: float, monitor: Monitor, complete: bool = False, gain: float = 0.0) -> Status:
+    def solve(
+        self, risk: KernelRisk, tol: float, monitor: Monitor, complete: bool = False, gain: float = 0.0
+    ) -> Status:
         """Steps until the violation is below tol, or until one brings no more than a share ``gain`` of the value.
 
         ``complete``: the value is that of the whole problem.
@@ -93,7 +93,7 @@ class Descent:
             if violation <= tol or 0.0 <= lowest - value < gain * abs(value):
                 return Status.CONVERGED
             if stop or owner.steps >= owner.most:
-                return stop or spent(owner.goal)
+                return stop or owner.spent
             lower = value < lowest - NO_PROGRESS * abs(lowest)
             better = lower or violation < PROGRESS * least
             waited = 0 if better else waited + 1
@@ -137,11 +137,12 @@ class Descent:
         delta = z - self.beta
         right, wrong = d[S] * delta[S], float((d * np.abs(delta)).max(initial=0.0))
         delta[S] = 0.0
-        if delta.any():
-            right -= products.times(delta)[S]
+        dg = products.times(delta) if delta.any() else np.zeros(risk.n)
+        right -= dg[S]
         lack = -(risk.A @ (self.beta + delta))
-        delta[S], move = self._system(S, d, right, lack, wrong)
-        dg = products.times(delta)
+        x, move, Kx = self._system(S, d, right, lack, wrong)
+        delta[S] = x
+        dg += Kx
         ds = dg + risk.A.T @ move
         length = 1.0
         if self.careful:
@@ -151,7 +152,8 @@ class Descent:
         self.g = self.g + length * dg
         owner.eta = owner.eta + length * move
 
-    def _system(self, S, d, right, lack, wrong: float) -> tuple[np.ndarray, np.ndarray]:
+    def _system(self, S, d, right, lack, wrong: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """δ on S, that of η, and K times δ on S."""
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         if len(S) > owner.direct and not self.slow:
             if self.preconditioner is None:
@@ -162,11 +164,12 @@ class Descent:
             most, slack = max(1, int(CG_A_FACTOR * len(S))), (FORCING * wrong, FORCING * d[S], self.beta[S])
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)
             if found.solved or not products.fits(len(S)):
-                return found.x, found.mu
+                return found.x, found.mu, found.Kx
             self.slow = True
         assert self.factor is not None
         factor = self.factor if d is self.risk.d else ActiveFactor(products, d, self.monitor)
-        return factor.solve(S, right, E, lack)
+        x, move = factor.solve(S, right, E, lack)
+        return x, move, products.combine(S, x)
 
     def _curved(self, s: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """S, and d; where S does not see all of η, those of wider parabolas, which makes a step like any other."""

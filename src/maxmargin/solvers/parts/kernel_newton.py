@@ -18,15 +18,15 @@ settled, the active set of the problem itself ends it (newton_finish.py). Narrow
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from ...goal import Goal
-from ...gram import as_gram, cache_bytes
+from ...gram import Gram, as_gram, cache_bytes
 from ...monitor import Monitor, Stopped
 from ...problem import QP
 from ...solution import Status
-from ..base import Answer, answer, better
 from .constraints import Equality
 from .equal_points import EqualPoints
 from .kernel_descent import Descent
@@ -56,11 +56,24 @@ LOOKS = 30  # at the certificate, at most
 NEAR = (Status.CONVERGED, Status.STALLED)
 
 
+class Proofs(Protocol):
+    """What solvers know of answers, which have a beta, an eta and a certificate."""
+
+    spent: Status  # why a solver ends that has made as many steps as it may
+
+    def of(self, beta: np.ndarray, eta: np.ndarray) -> Any:
+        """The answer at a point."""
+
+    def better(self, one: Any, other: Any) -> Any:
+        """The better of two answers; there may be none before."""
+
+
 class KernelRun:
     """One call of Newton's method on a kernel machine."""
 
-    def __init__(self, options, qp: QP, goal: Goal, monitor: Monitor) -> None:
-        self.options, self.whole, self.goal, self.monitor = options, qp, goal, monitor
+    def __init__(self, options: Any, qp: QP, goal: Goal, monitor: Monitor, proofs: Proofs) -> None:
+        self.options, self.whole, self.goal, self.monitor, self.proofs = options, qp, goal, monitor, proofs
+        self.spent = proofs.spent
         self.direct, self.seed = options.direct, options.seed
         assert qp.primal is not None
         self.equal = EqualPoints.found(qp.primal)
@@ -85,7 +98,7 @@ class KernelRun:
 
     # -- from a first guess to a certified end ------------------------------------------------------------------
 
-    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+    def solve(self, start: np.ndarray | None) -> tuple[Any, Status]:
         """The answer that proves most, and why we stopped."""
         share, best, reason = 1.0, None, Status.CONVERGED
         try:
@@ -107,11 +120,13 @@ class KernelRun:
                     self._join(risk, accuracy)
                 if reason in NEAR:
                     reason = self._steps(risk, MARGIN * accuracy)
-                    self._end_active_set()
+                while reason in NEAR and self._join(risk, accuracy):  # a look that is quicker than a certificate
+                    reason = self._steps(risk, MARGIN * accuracy)
+                self._end_active_set()
             except Stopped as stopped:
                 reason = stopped.reason
             found = self._look(share)
-            best = better(self.goal, best, found)
+            best = self.proofs.better(best, found)
             if self.goal.met(best.certificate) or reason not in NEAR:
                 break
             if self._recall(found, risk, accuracy):
@@ -216,6 +231,8 @@ class KernelRun:
     def _join(self, risk: KernelRisk, tol: float, values: np.ndarray | None = None) -> bool:
         """Let points join that are outside and should not be; whether there are any."""
         rest = np.flatnonzero(~self.inside)
+        if not len(rest):
+            return False
         values = self._values(rest) if values is None else values[rest]
         part = risk.take(rest)
         wrong = _wanting(part, values + part.p + part.A.T @ self.eta) > 0.3 * tol
@@ -223,7 +240,7 @@ class KernelRun:
             self._add(rest[wrong], values[wrong])
         return bool(wrong.any())
 
-    def _recall(self, found: Answer, risk: KernelRisk, tol: float) -> bool:
+    def _recall(self, found: Any, risk: KernelRisk, tol: float) -> bool:
         """Go on from what was certified, whose values are exact; whether points outside have joined."""
         beta, values = found.beta, self.whole.times(found.beta)
         values = values if self.whole.ridge is None else values - self.whole.ridge * beta
@@ -251,14 +268,14 @@ class KernelRun:
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
-    def _look(self, share: float) -> Answer:
+    def _look(self, share: float) -> Any:
         """The whole problem's answer at the present β and η."""
         beta = np.zeros(self.qp.n)
         beta[self.products.index] = share * self.descent.beta
         beta = beta if self.equal is None else self.equal.scatter(beta)
         whole = self.whole
         held = Equality.of(whole).feasible(beta, whole.lower, whole.upper, whole.eps)
-        return answer(whole, self.goal, held, [self.eta.copy()])
+        return self.proofs.of(held, self.eta.copy())
 
     def _end_active_set(self) -> None:
         """For a loss with corners: its active set, where that is within reach."""
@@ -273,7 +290,7 @@ class KernelRun:
         equality = Equality.of(part)
         beta = equality.feasible(beta, exact.lower, exact.upper, exact.eps)
         v = -(self.products.times(beta) + exact.p)
-        found = newton_finish(self.products, part, equality, beta, v, FINISH_UP_TO)
+        found = newton_finish(cast(Gram, self.products), part, equality, beta, v, FINISH_UP_TO)
         if found is not None:
             g = self.products.times(found)
             self.descent.beta, self.descent.g = found, g

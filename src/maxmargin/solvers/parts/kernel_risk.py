@@ -1,6 +1,6 @@
 """The regularised risk of a kernel machine as a function of β and η: value, slope, where it is curved.
 
-    R(β, η) = ½ βᵀKβ + Σ_i L_i(s_i),      s = Kβ + p + Aᵀη,      L_i(s) = max over z in its box of −s z − ½ d_i z² − ε_i |z|
+    R(β, η) = ½ βᵀKβ + Σ_i L_i(s_i),    s = Kβ + p + Aᵀη,    L_i(s) = max over z in its box of −s z − ½ d_i z² − ε_i |z|
 
 which is PRIMAL eq. 3.6 for any loss whose dual is a QP (problem.py): L_i is C_i ℓ, s_i is f_i but for a constant, and
 the z at the maximum, ``asked``, is −C_i ∂ℓ/∂f_i, the coefficient that the loss asks for. It is 0 or a bound where the
@@ -56,7 +56,7 @@ class KernelRisk:
     def smooth(self) -> bool:
         return bool((self.d > 0.0).all())
 
-    def take(self, index: np.ndarray, share: float = 1.0) -> KernelRisk:
+    def take(self, index: np.ndarray | slice, share: float = 1.0) -> KernelRisk:
         """Some points, which stand for all where they are a ``share`` of them: with as much more cost."""
         return KernelRisk(
             self.p[index],
@@ -117,7 +117,9 @@ class KernelRisk:
 
         return look
 
-    def lowest(self, s: np.ndarray, columns: np.ndarray, linear: np.ndarray, bent: np.ndarray, size: float):
+    def lowest(
+        self, s: np.ndarray, columns: np.ndarray, linear: np.ndarray, bent: np.ndarray, size: float
+    ) -> np.ndarray:
         """The u at which  linearᵀu + ½ Σ bent_j u_j² + Σ L_i((s + Cu)_i)  is least: a few numbers, by Newton steps.
 
         Where no loss that is curved sees some of u, steps are those of parabolas as wide as ``size``.

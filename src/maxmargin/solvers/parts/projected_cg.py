@@ -28,6 +28,7 @@ class Found:
 
     x: np.ndarray
     mu: np.ndarray
+    Kx: np.ndarray  # on all points of the window
     solved: bool
 
 
@@ -50,7 +51,7 @@ def projected_cg(
 
     def times(v: np.ndarray) -> np.ndarray:
         full[S] = v
-        return products.times(full)[S] + D * v
+        return products.times(full)
 
     PE = np.column_stack([inverse(column) for column in E.T]) if E.shape[1] else np.zeros((len(S), 0))
     schur = E.T @ PE
@@ -63,7 +64,8 @@ def projected_cg(
         return u - PE @ mu, mu
 
     x = PE @ least_squares(schur, c, DEPENDENT) if E.shape[1] else np.zeros(len(S))
-    residual = b - times(x) if x.any() else b.copy()
+    Kx = times(x) if x.any() else np.zeros(products.n)
+    residual = b - Kx[S] - D * x
     z, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
     first, share, start = slack
@@ -71,11 +73,13 @@ def projected_cg(
         enough = min(first, float((share * np.abs(start + x)).mean()))
         solved = step > 0 and bool(np.abs(residual - E @ mu).max(initial=0.0) <= enough)
         if solved or step == most or not rho > 0.0:
-            return Found(x, mu, solved)
+            return Found(x, mu, Kx, solved)
         monitor.look()
-        Mp = times(p)
+        Kp = times(p)
+        Mp = Kp[S] + D * p
         length = rho / float(p @ Mp)
         x += length * p
+        Kx += length * Kp
         residual -= length * Mp
         z, mu = levelled(residual)
         rho, last = float(residual @ z), rho
