@@ -20,6 +20,9 @@ from maxmargin.files import load, load_model, read_ranges, read_svmlight, write_
 libsvm = pytest.mark.skipif(shutil.which("svm-train") is None, reason="LIBSVM's programs (libsvm-tools) are missing")
 
 
+LINEAR = [(1, "two"), (2, "three"), (3, "two"), (4, "three"), (11, "numbers"), (13, "numbers")]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("data")
@@ -136,7 +139,7 @@ def test_scale_says_what_svm_scale_says(tmp_path):
 @pytest.mark.skipif(
     shutil.which("liblinear-train") is None, reason="LIBLINEAR's programs (liblinear-tools) are missing"
 )
-@pytest.mark.parametrize(("solver", "data"), [(1, "two"), (2, "three"), (3, "two"), (11, "numbers"), (13, "numbers")])
+@pytest.mark.parametrize(("solver", "data"), LINEAR)
 def test_linear_models_are_liblinear_s(solver, data, tmp_path):
     """LIBLINEAR penalises its bias; so do we, where -B says so."""
     for bias in ("-1", "1"):
@@ -147,6 +150,19 @@ def test_linear_models_are_liblinear_s(solver, data, tmp_path):
             run("predict", data, tmp_path / other, tmp_path / "b")
             a, b = np.loadtxt(tmp_path / "a"), np.loadtxt(tmp_path / "b")
             np.testing.assert_allclose(a, b, atol=2e-3) if data == "numbers" else np.testing.assert_array_equal(a, b)
+
+
+@liblinear
+@pytest.mark.parametrize("bias", ["-1", "1"])
+def test_sparse_weights_have_an_objective_as_low_as_liblinear_s(bias, tmp_path):
+    theirs("liblinear-train", "-s", 5, "-B", bias, "-e", "1e-4", "two", tmp_path / "theirs")
+    run("train", "-q", "--linear", "-s", 5, "-B", bias, "-e", "1e-6", "two", tmp_path / "ours")
+    data, values = read_svmlight("two"), {}
+    for name in ("ours", "theirs"):
+        w, b = load_model(tmp_path / name).coef_[0], load_model(tmp_path / name).intercept_[0]
+        short = np.maximum(0.0, 1.0 - data.y * (data.X @ w + b))
+        values[name] = np.abs(w).sum() + abs(b) + short @ short
+    assert values["ours"] <= values["theirs"] * (1 + 1e-6)
 
 
 # -- on our own --------------------------------------------------------------------------------------------------------

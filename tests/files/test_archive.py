@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from files.samples import MACHINES, data, target
-from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, Decomposition, LinearSVC, LinearSVR, OneClassSVM
+from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, Decomposition, LinearOneClassSVM, LinearSVC, LinearSVR, OneClassSVM
 from maxmargin.files import FileError, load, save
 from maxmargin.files.archive import UPGRADES, VERSION
 
@@ -23,6 +23,7 @@ ALL = MACHINES | {
     "SVDD": lambda **k: SVDD(nu=0.3, **k),
     "LinearSVC": lambda kernel=None: LinearSVC(),
     "LinearSVR": lambda kernel=None: LinearSVR(),
+    "LinearOneClassSVM": lambda kernel=None: LinearOneClassSVM(),
     "PSVC": lambda **k: PSVC(**k),
     "PSVR": lambda **k: PSVR(**k),
 }

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from files.samples import KERNELS, MACHINES, data, target
-from maxmargin import SVC, SVR
-from maxmargin.files import FileError, load_libsvm, load_model, save_libsvm
+from maxmargin import SVC, SVR, LinearOneClassSVM
+from maxmargin.files import FileError, load_libsvm, load_model, save_liblinear, save_libsvm
 
 
 def fitted(name, kernel, classes=2, sparse=False):
@@ -161,3 +161,15 @@ def test_a_damaged_file_is_told_with_its_line(old, new, match, tmp_path):
     with pytest.raises(FileError, match=match) as caught:
         load_libsvm(tmp_path / "model")
     assert "\n" not in str(caught.value)
+
+
+def test_a_linear_one_class_machine_in_liblinear_s_format(tmp_path):
+    X, _ = data()
+    model = LinearOneClassSVM(nu=0.2).fit(X + 3.0)
+    save_liblinear(model, tmp_path / "model")
+    assert (
+        (tmp_path / "model").read_text().startswith("solver_type ONECLASS_SVM\nnr_class 2\nnr_feature 4\nbias -1\nrho ")
+    )
+    again = load_model(tmp_path / "model")
+    assert type(again) is LinearOneClassSVM
+    np.testing.assert_array_equal(again.predict(X + 3.0), model.predict(X + 3.0))

@@ -20,7 +20,7 @@ LINEAR_TYPES: dict[int, tuple[str, dict[str, Any]]] = {
     11: ("LinearSVR", {"loss": "squared_epsilon_insensitive"}),
     12: ("LinearSVR", {"loss": "squared_epsilon_insensitive"}),
     13: ("LinearSVR", {"loss": "epsilon_insensitive"}),
-    21: ("OneClassSVM", {"kernel": "linear"}),
+    21: ("LinearOneClassSVM", {}),
 }
 LOGISTIC = (0, 6, 7)
 
@@ -83,6 +83,10 @@ class Settings:
         return not self.linear and KERNELS[self.kernel_type] == "precomputed"
 
     @property
+    def one_class(self) -> bool:
+        return self.machine in ("OneClassSVM", "LinearOneClassSVM")
+
+    @property
     def classifies(self) -> bool:
         return self.machine in ("SVC", "NuSVC", "LinearSVC")
 
@@ -108,12 +112,14 @@ class Settings:
         shared: dict[str, Any] = {"solver": self.solver, "time_limit": self.time_limit, "n_jobs": self.jobs}
         if self.tolerance is not None:
             shared["tol"] = self.tolerance
-        if self.linear and self.machine != "OneClassSVM":
+        if self.machine == "LinearOneClassSVM":
+            shared["nu"] = self.nu
+        elif self.linear:
             shared |= LINEAR_TYPES[self.number][1] | {"C": self.cost, "fit_intercept": self.bias >= 0}
             if self.bias >= 0 and not self.free_bias:
                 shared["intercept_scaling"] = self.bias if self.bias > 0 else None
         else:
-            kernel = "linear" if self.linear else KERNELS[self.kernel_type]
+            kernel = KERNELS[self.kernel_type]
             gamma: float | str = self.gamma if self.gamma else "auto"  # LIBSVM's 0 is 1 / number of features
             shared |= {"kernel": kernel, "degree": self.degree, "gamma": gamma, "coef0": self.coef0}
             shared |= {"shrinking": self.shrinking, "cache_size": self.cache if self.cache is not None else "auto"}

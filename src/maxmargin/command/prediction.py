@@ -48,7 +48,7 @@ def predict_file(
             if header:
                 file.write(header + "\n")
             file.writelines(row + "\n" for row in rows)
-    sided = type(machine).__name__ in ("OneClassSVM", "SVDD")
+    sided = type(machine).__name__ in ("OneClassSVM", "LinearOneClassSVM", "SVDD")
     facts: dict[str, Any] = {"total": len(found)}
     if y.dtype.kind != "U" or classifies:
         lines, facts = scores(y, found, classifies or sided)

@@ -69,7 +69,7 @@ def cross_validate(
     speaker, started = Speaker(quiet, as_json), time.perf_counter()
     samples = read_samples(data, settings, target, format)
     found = out_of_fold(samples, settings, folds_of(samples, settings, folds, seed))
-    sided = settings.classifies or settings.machine == "OneClassSVM"
+    sided = settings.classifies or settings.one_class
     lines, facts = scores(samples.y, found, sided, "Cross Validation ")
     for line in lines:
         speaker.line(line)
@@ -100,7 +100,7 @@ def search(
         for gamma in gammas:
             given = {name: 2.0**power for name, power in (("cost", cost), ("gamma", gamma)) if power is not None}
             found = out_of_fold(samples, replace(settings, **given), parts)
-            sided = settings.classifies or settings.machine == "OneClassSVM"
+            sided = settings.classifies or settings.one_class
             _, facts = scores(samples.y, found, sided)
             rate = 100.0 * facts["accuracy"] if sided else facts["mean_squared_error"]
             row = {"cost": given.get("cost"), "gamma": given.get("gamma"), "rate": rate}

@@ -8,7 +8,7 @@
     w
     0.5
 
-What is read becomes a LinearSVC or LinearSVR, a linear OneClassSVM, or scikit-learn's logistic regression.
+What is read becomes a LinearSVC, LinearSVR or LinearOneClassSVM, or scikit-learn's logistic regression.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import LinearSVC, LinearSVR, OneClassSVM
+from ..estimators import LinearOneClassSVM, LinearSVC, LinearSVR
 from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
-from .models import MisfitError, kernel_machine, linear_machine
+from .models import MisfitError, linear_machine
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import read_lines, short
 
@@ -77,11 +77,8 @@ def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) ->
     try:
         if kind in LOGISTIC_TYPES:
             return _logistic(W, intercept, classes, "l1" if kind == "L1R_LR" else "l2")
-        if kind == "ONECLASS_SVM":  # one support vector: the weights
-            rho = header.numbers("rho", 1)
-            params = {"kernel": "linear"}
-            d, one = W.shape[1], np.ones((1, 1))
-            return kernel_machine("OneClassSVM", params, W, one, -np.array(rho), gamma=0.0, n_features=d)
+        if kind == "ONECLASS_SVM":
+            return linear_machine("LinearOneClassSVM", {}, W, -np.array(header.numbers("rho", 1)))
         params = {"fit_intercept": bias >= 0} | (SVC_TYPES | SVR_TYPES)[kind]
         return linear_machine("LinearSVC" if labelled else "LinearSVR", params, W, intercept, classes)
     except MisfitError as problem:
@@ -112,13 +109,13 @@ def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) 
 
 
 def save_liblinear(model: Any, path: str | os.PathLike) -> None:
-    """Write a fitted LinearSVC, LinearSVR or linear OneClassSVM as a model file that LIBLINEAR reads, exactly."""
+    """Write a fitted LinearSVC, LinearSVR or LinearOneClassSVM as a model file that LIBLINEAR reads, exactly."""
     check_is_fitted(model)
-    if isinstance(model, OneClassSVM) and model.kernel == "linear":
+    if not isinstance(model, (LinearSVC, LinearSVR, LinearOneClassSVM)):
+        raise _cannot("a LinearSVC, a LinearSVR or a LinearOneClassSVM", type(model).__name__)
+    if isinstance(model, LinearOneClassSVM):
         _save_one_class(model, path)
         return
-    if not isinstance(model, (LinearSVC, LinearSVR)):
-        raise _cannot("a LinearSVC, a LinearSVR or a linear OneClassSVM", type(model).__name__)
     if model._parametric is not None:
         raise _cannot("a model without parametric functions", "some")
     W, labels = dense(model.coef_), []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from ..estimators import SVC, SVDD, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from ..estimators.checks import check_sparse
 from ..estimators.kernel import MOST_WEIGHTS
 from ..estimators.multiclass import pair_weights
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 KERNEL_MACHINES = {c.__name__: c for c in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
-LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR)}
+LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR, LinearOneClassSVM)}
 CLASSIFIERS = (SVC, NuSVC, LinearSVC)
 LONGEST_FOUND = 80  # characters of what was found that an error repeats
 
@@ -184,6 +184,8 @@ def linear_machine(
         need(len(np.unique(model.classes_)) == k, "different classes", "some twice")
     model.coef_ = np.ascontiguousarray(coef if name == "LinearSVC" else coef[0])
     model.intercept_, model.fit_status_ = intercept, 0
+    if name == "LinearOneClassSVM":
+        model.offset_ = -intercept
     model.n_features_in_ = coef.shape[1]
     model._centre = np.zeros(coef.shape[1])
     return model
