@@ -32,7 +32,16 @@ from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
 from .calibration import each, without_copies
-from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
+from .checks import (
+    check_choice,
+    check_labels,
+    check_shared,
+    check_sparse,
+    checked_weight,
+    few_plain_rows,
+    is_number,
+    need,
+)
 from .crammer_singer import AllClasses
 from .multiclass import weighed_classes
 from .objects import frame_library
@@ -83,6 +92,8 @@ class RowMachine(Machine):
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
+        if not reset and few_plain_rows(self, X):
+            return X, Rows.of(X, self.n_jobs)
         if reset:
             self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
