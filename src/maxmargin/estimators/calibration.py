@@ -133,6 +133,19 @@ def _row_hashes(X, seed: int) -> np.ndarray:
     return _mixed(out)
 
 
+def without_copies(X, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
+    kinds = np.column_stack([_row_hashes(X, 0), labels.astype(np.uint64)])
+    _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    twin = np.flatnonzero(first[kind] != np.arange(len(kind)))
+    difference = X[twin] - X[first[kind[twin]]]
+    same = not (abs(difference).max() > 0.0 if len(twin) else False)
+    if not same:  # two hashes that are equal by chance
+        return np.arange(len(labels)), labels, weight
+    return first, labels[first], np.bincount(kind, weight, len(first))
+
+
 # -- decisions of machines that have not seen the samples --------------------------------------------------------------
 
 

@@ -31,8 +31,17 @@ from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
-from .calibration import each
-from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
+from .calibration import each, without_copies
+from .checks import (
+    check_choice,
+    check_labels,
+    check_shared,
+    check_sparse,
+    checked_weight,
+    few_plain_rows,
+    is_number,
+    need,
+)
 from .crammer_singer import AllClasses
 from .multiclass import weighed_classes
 from .objects import frame_library
@@ -83,6 +92,8 @@ class RowMachine(Machine):
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
+        if not reset and few_plain_rows(self, X):
+            return X, Rows.of(X, self.n_jobs)
         if reset:
             self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
@@ -411,9 +422,11 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         scaling = 1.0 if self.intercept_scaling is None else float(self.intercept_scaling)
         if self.fit_intercept:  # a feature like the others, as in LIBLINEAR
             X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), scaling)], format="csr"))
-        cost = float(self.C) * problem.weight
+        # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
+        first, labels, weight = without_copies(X, problem.y, problem.weight)
+        X, cost = X[first], float(self.C) * weight
         arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
-        machine = AllClasses(*arrays, X.shape[1], problem.y.astype(np.int64), cost, len(self.classes_))
+        machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor:
             given = self.random_state
