@@ -40,7 +40,7 @@ KERNELS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
 RANGES = {"C": (1e-3, 1e5), "gamma": (1e-3, 1e3), "epsilon": (1e-3, 1.0), "nu": (1e-3, 1.0)}
 
 
-class Refused(ValueError):
+class Refused(ValueError):  # noqa: N818 (the page's fault, not ours)
     """A request that cannot be answered, and why."""
 
 
@@ -185,7 +185,7 @@ def _points(found: Any) -> tuple[np.ndarray, np.ndarray]:
 def pictures(asked: Asked, told: Callable[[dict], None], stop: Callable[[], bool]) -> Iterator[dict[str, Any]]:
     """The pictures of a fit, one after the other; ``told`` gets a word now and then while one is being made."""
     X, y = asked.samples()
-    if asked.task == "classes" and len(np.unique(y)) < 2:
+    if asked.task == "classes" and len(np.unique(asked.label)) < 2:
         raise Refused("points of two classes or more were asked for; found one class; add points of another class")
     deadline = time.monotonic() + TIME_LIMIT
     steps, final = asked.first, not asked.every and asked.last is None
@@ -193,12 +193,15 @@ def pictures(asked: Asked, told: Callable[[dict], None], stop: Callable[[], bool
         left = max(deadline - time.monotonic(), TELL_EVERY)
         model = asked.model(-1 if final else steps, left, _Telling(told, stop))
         model.fit(X) if y is None else model.fit(X, y)
-        done = model.status_ is not Status.MAX_ITERATIONS
-        last = final or done or stop() or (asked.last is not None and steps >= asked.last)
-        yield _picture(asked, model, X, y, steps, last)
+        # A tolerance may be met by what a solver has when it is cut off: its own end is one more picture.
+        taken = int(np.max(model.n_iter_))
+        ended = model.status_ is not Status.MAX_ITERATIONS
+        cut = model.status_.converged and taken >= steps and asked.last is None
+        last = final or (ended and not cut) or stop() or (asked.last is not None and steps >= asked.last)
+        yield _picture(asked, model, X, y, taken if final or taken < steps else steps, last)
         if last:
             return
-        final = time.monotonic() > deadline  # too many pictures: what is left is the end
+        final = cut or time.monotonic() > deadline  # too many pictures: what is left is the end
         steps = steps + 1 if steps < ONE_BY_ONE else math.ceil(GROWTH * steps)
         steps = steps if asked.last is None else min(steps, asked.last)
 
@@ -221,9 +224,8 @@ def _picture(asked: Asked, model: Any, X: np.ndarray, y: np.ndarray | None, step
     proofs = model.certificates_
     total = {name: float(sum(getattr(proof, name) for proof in proofs)) for name in ("primal", "dual", "gap")}
     size = max(abs(total["primal"]), abs(total["dual"]))
-    taken = int(np.max(model.n_iter_))
     facts = {name: _finite(value) for name, value in total.items()} | {
-        "steps": min(steps, taken) if taken else steps,
+        "steps": steps,
         "relative_gap": _finite(total["gap"] / size) if size > 0 else None,
         "violation": _finite(max(proof.violation for proof in proofs)),
         "converged": bool(model.status_.converged),
@@ -268,7 +270,7 @@ def _shape(asked: Asked, model: Any, X: np.ndarray, y: np.ndarray | None) -> dic
         at = np.linspace(-1.0, 1.0, 2 * asked.grid + 1)
         tube = float(getattr(model, "epsilon_", getattr(model, "epsilon", 0.0)))
         error = float(np.mean((model.predict(X) - y) ** 2))
-        return {"curve": _packed(model.predict(at[:, None])), "tube": tube, "score": f"mean squared error {error:.3g}"}
+        return {"curve": _packed(model.predict(at[:, None])), "tube": tube, "score": f"Mean squared error {error:.3g}"}
     side = np.linspace(-1.0, 1.0, asked.grid)
     places = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])  # row by row, from below
     if asked.task == "one class":

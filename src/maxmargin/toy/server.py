@@ -29,6 +29,7 @@ PORT = 8321
 MAX_BODY = 1 << 20  # bytes: a thousand points are 60 kB
 MAX_FITS = 2  # at a time
 WAIT = 5.0  # seconds for a place among them, and for a silent client
+GRACE = 0.2  # seconds for a client that sends too much to send it
 PAGES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/toy.css": ("toy.css", "text/css; charset=utf-8"),
@@ -59,17 +60,26 @@ class Toy(ThreadingHTTPServer):
     allow_reuse_address = sys.platform != "win32"  # where it would let two servers share a port
 
     def __init__(self, port: int = PORT) -> None:
+        self.places = threading.BoundedSemaphore(MAX_FITS)
+        self.runs: dict[str, threading.Event] = {}
+        self.closing = threading.Event()
         super().__init__((LOOPBACK, port), Handler)
         self.port = self.server_address[1]
         self.hosts = {f"{name}:{self.port}" for name in ("localhost", LOOPBACK, "[::1]")}
         if self.port == 80:  # which browsers leave out
             self.hosts |= {"localhost", LOOPBACK, "[::1]"}
-        self.places = threading.BoundedSemaphore(MAX_FITS)
-        self.runs: dict[str, threading.Event] = {}
 
     @property
     def address(self) -> str:
         return f"http://{LOOPBACK}:{self.port}/"
+
+    def server_close(self) -> None:
+        """Let go of the port, and end the fits that are running."""
+        super().server_close()
+        if not self.closing.is_set():
+            self.closing.set()
+            for _ in range(MAX_FITS):
+                self.places.acquire(timeout=WAIT)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Somebody who goes away in the middle of an answer is no news; all else is."""
@@ -146,7 +156,9 @@ class Handler(BaseHTTPRequestHandler):
             raise Answered(HTTPStatus.LENGTH_REQUIRED, "a Content-Length was asked for; found none; send it")
         if len(length) > 12 or int(length) > MAX_BODY:
             self._swallow()
-            raise Answered(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY} bytes are taken; send fewer points")
+            raise Answered(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY} bytes are taken; send fewer points"
+            )
         try:
             return json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
         except (ValueError, RecursionError) as problem:
@@ -154,8 +166,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _swallow(self) -> None:
         """A part of what is too much: who is still sending does not read our answer, and would see a broken line."""
+        self.connection.settimeout(GRACE)
         with suppress(OSError):
-            self.rfile.read(MAX_BODY)
+            self.rfile.read(2 * MAX_BODY)
 
     def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.send_response(status)
@@ -194,12 +207,13 @@ class Handler(BaseHTTPRequestHandler):
             except OSError:  # nobody listens any more
                 stop.set()
 
+        def over() -> bool:
+            return stop.is_set() or self.server.closing.is_set()
+
         event("begin", {})
         try:
-            for picture in pictures(asked, lambda row: event("progress", row), stop.is_set):
+            for picture in pictures(asked, lambda row: event("progress", row), over):
                 event("picture", picture)
-                if stop.is_set():
-                    break
         except (ValueError, ArithmeticError, MemoryError) as problem:
             event("failure", {"error": str(problem) or type(problem).__name__})
 
@@ -221,12 +235,13 @@ def serve(port: int = PORT, browser: bool = True) -> int:
     try:
         toy = Toy(port)
     except OSError as problem:
-        raise OSError(f"port {port} was asked for; it cannot be had ({problem.strerror}); choose another --port") from None
-    with toy, warnings.catch_warnings():
+        raise OSError(
+            f"port {port} was asked for; it cannot be had ({problem.strerror}); choose another --port"
+        ) from None
+    with suppress(KeyboardInterrupt), toy, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a picture of the first steps is not meant to be the last
         print(f"The toy is at {toy.address} (Ctrl-C ends it)", flush=True)
         if browser:
             webbrowser.open(toy.address)
-        with suppress(KeyboardInterrupt):
-            toy.serve_forever()
+        toy.serve_forever()
     return 0

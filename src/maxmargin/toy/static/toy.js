@@ -21,7 +21,7 @@ const state = {
 
 const WORDS = {
   classes: [
-    "The <b>solid line</b> is the boundary between two classes, the <b>dashed lines</b> are the margins, where the decision is +1 and −1. A machine wants the margins far apart and few points between them; <b>C</b> says how much a point on the wrong side of its margin costs.",
+    "The <b>solid line</b> is the boundary between two classes, the <b>dashed lines</b> are the margins, where the decision is +1 and −1 (drawn for two classes; of more, each pair has a machine, and they vote). A machine wants the margins far apart and few points between them; <b>C</b> says how much a point on the wrong side of its margin costs.",
     "Points with a <b>ring</b> are the support vectors: the others could be removed and nothing would change. The thicker the ring, the harder a point pulls.",
   ],
   values: [
@@ -125,7 +125,7 @@ const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
 function request(extra) {
   const known = machine(), kernel = known.kernel ? $("kernel").value : "linear";
-  const body = { machine: $("machine").value, kernel, solver: $("solver").value, grid: 80, degree: Number($("degree").value), ...extra };
+  const body = { machine: $("machine").value, kernel, solver: $("solver").value, grid: new Set(state.points.map((p) => p.c)).size > 2 && known.task === "classes" ? 160 : 80, degree: Number($("degree").value), ...extra };
   body.points = state.points.map((p) => [p.x, p.y, p.c]);
   for (const name of known.sliders) body[name] = power(name);
   return body;
@@ -377,7 +377,22 @@ function drawLabels(context, p, w, h) {
   const side = Math.round(Math.sqrt(p.labels.length));
   const tints = [null, 1, 2, 3, 4, 5, 6].map((c) => c && rgb(`--c${c}`));
   tint(context, side, (k) => [...tints[p.labels[k]], 70], w, h, true);
-  for (const label of new Set(p.labels)) contour(context, Float32Array.from(p.labels, (v) => (v === label ? 0.5 : -0.5)), side, 0, w, h, colour("--ink"), 1.6, []);
+  for (const label of new Set(p.labels)) contour(context, soft(p.labels, label, side), side, 0.5, w, h, colour("--ink"), 1.8, []);
+}
+
+function soft(labels, label, side) { // the share of a class among the neighbours: its half is a line without stairs
+  let field = Float32Array.from(labels, (v) => (v === label ? 1 : 0));
+  for (const stride of [1, side, 1, side]) {
+    const next = new Float32Array(field.length);
+    for (let k = 0; k < field.length; k++) {
+      const at = stride === 1 ? k % side : Math.floor(k / side);
+      let sum = 0;
+      for (let d = -2; d <= 2; d++) sum += field[k + stride * (clamp(at + d, 0, side - 1) - at)];
+      next[k] = sum / 5;
+    }
+    field = next;
+  }
+  return field;
 }
 
 function contour(context, field, side, level, w, h, style, width, dash) { // marching squares, joined into lines
@@ -455,7 +470,7 @@ function plotGap(context, w, h) {
   if (!seen.length) return void context.fillText("The gap appears here, step by step.", 12, h / 2);
   const decade = (v) => Math.log10(v), xs = seen.map(([x]) => decade(x)), ys = seen.map(([, y]) => decade(y));
   const x0 = Math.min(...xs), x1 = Math.max(...xs, x0 + 0.3), y0 = Math.floor(Math.min(...ys)), y1 = Math.max(Math.ceil(Math.max(...ys)), y0 + 1);
-  const left = 44, right = 12, top = 10, bottom = 30;
+  const left = 54, right = 12, top = 10, bottom = 30;
   const X = (v) => left + ((decade(v) - x0) / (x1 - x0)) * (w - left - right), Y = (v) => top + ((y1 - decade(v)) / (y1 - y0)) * (h - top - bottom);
   context.strokeStyle = colour("--line");
   context.lineWidth = 1;
