@@ -20,6 +20,9 @@ from maxmargin.files import load, load_model, read_ranges, read_svmlight, write_
 libsvm = pytest.mark.skipif(shutil.which("svm-train") is None, reason="LIBSVM's programs (libsvm-tools) are missing")
 
 
+liblinear = pytest.mark.skipif(
+    shutil.which("liblinear-train") is None, reason="LIBLINEAR's programs (liblinear-tools) are missing"
+)
 LINEAR = [(1, "two"), (2, "three"), (3, "two"), (4, "three"), (11, "numbers"), (13, "numbers")]
 
 
@@ -136,9 +139,7 @@ def test_scale_says_what_svm_scale_says(tmp_path):
     assert restored.out == (tmp_path / "found").read_text()
 
 
-@pytest.mark.skipif(
-    shutil.which("liblinear-train") is None, reason="LIBLINEAR's programs (liblinear-tools) are missing"
-)
+@liblinear
 @pytest.mark.parametrize(("solver", "data"), LINEAR)
 def test_linear_models_are_liblinear_s(solver, data, tmp_path):
     """LIBLINEAR penalises its bias; so do we, where -B says so."""
