@@ -17,6 +17,7 @@ from sklearn.datasets import load_iris
 
 from . import _jit
 from .estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from .files.svmlight import read_lines
 
 __all__ = ["kinds", "warmup"]
 
@@ -64,7 +65,13 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"LinearSVC, hinge, few samples of three classes{form}", fit(LinearSVC(loss="hinge"), few, three)
         for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             yield f"LinearSVR, {loss}{form}", fit(LinearSVR(loss=loss), points, target)
+    yield "samples in LIBSVM's format", _read_samples
     yield "LinearSVC, hinge, iris", fit(LinearSVC(loss="hinge"), *load_iris(return_X_y=True))  # by way of an estimate
+
+
+def _read_samples() -> None:
+    """A line in LIBSVM's format."""
+    read_lines("a line", [np.frombuffer(b"1 1:0.5 2:1\n", np.uint8)])
 
 
 def _first_columns(X) -> np.ndarray:

@@ -50,12 +50,12 @@ class Lines:
         return len(self.indptr) - 1
 
     def matrix(self, first: int, n_features: int) -> sp.csr_matrix:
-        """The pairs as a matrix whose first column is index ``first``."""
+        """The pairs as a matrix whose first column is index ``first``; the lines give their arrays away."""
         small = max(n_features, len(self.values)) <= np.iinfo(np.int32).max
         kind = np.int32 if small else np.int64
         indices = self.indices.astype(kind, copy=False)
         if first:
-            indices = np.subtract(indices, first, dtype=kind)
+            np.subtract(indices, first, out=indices)  # in place: they are as many as the values
         found = sp.csr_matrix((len(self), n_features), dtype=np.float64)
         # Set, not passed: what the reader has made is in order, and SciPy would look at it again.
         found.data, found.indices, found.indptr = self.values, indices, self.indptr.astype(kind, copy=False)
