@@ -7,6 +7,7 @@ PYTHON ?= python3
 SUITE ?= speed
 MINUTES ?= 10
 CAMPAIGN ?=
+INPUTS ?= 10000
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -15,12 +16,13 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test campaign soak lint format bench clean
+.PHONY: help setup demo test campaign fuzz soak lint format bench clean
 
 help:
 	@echo "make demo     set up and train two support vector machines, with their certificates"
 	@echo "make test     set up, check style and types, run the tests"
 	@echo "make campaign hunt for exceptions: random problems, checked by hand, for MINUTES=10"
+	@echo "make fuzz     damaged files for every reader, INPUTS=10000 each"
 	@echo "make soak     mixed fits in threads and processes for MINUTES=10; memory, threads and errors at the end"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the project's style"
@@ -43,6 +45,11 @@ test: lint
 # Failures are told with their seeds; `cd tests && ../.venv/bin/python -m campaign --seed N` shows one of them.
 campaign: $(READY)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign --minutes $(MINUTES) --log ../build/campaign.jsonl $(CAMPAIGN)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign.potential --seed 0 --count 500
+
+# What fails is kept in tests/fuzz-failures.
+fuzz: $(READY)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --inputs $(INPUTS)
 
 soak: $(READY)
 	@cd tests && ../$(BIN)/python soak.py --minutes $(MINUTES)

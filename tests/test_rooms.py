@@ -120,3 +120,24 @@ def test_parts_know_no_solver(path):
     if here.startswith("maxmargin.solvers.parts"):
         solvers = {name for name in ours(path) if name.startswith("maxmargin.solvers") and ".parts" not in name}
         assert not solvers, f"{here} must not import {sorted(solvers)}"
+
+
+LONGEST_SOLVER, LONGEST_FUNCTION = 350, 80  # lines that a reader can keep in mind
+LEAF = {"jit", "helper", "inline"}  # what is compiled costs more in pieces
+
+
+def test_a_solver_fits_into_a_head():
+    lines = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "solvers").glob("*.py")}
+    assert {name: count for name, count in lines.items() if count > LONGEST_SOLVER} == {}
+
+
+@every_source
+def test_functions_are_short(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    long = {
+        f"{function.name}: {function.end_lineno - function.lineno + 1} lines"
+        for function in functions
+        if not LEAF & {ast.unparse(mark) for mark in function.decorator_list}
+        and function.end_lineno - function.lineno >= LONGEST_FUNCTION
+    }
+    assert not long

@@ -89,7 +89,7 @@ def check(make, X, y, pieces, jobs=JOBS, several: bool = True):
 # Enough to come along all kinds of steps; early stops are compared like any other.
 STEPS = {
     "auto": 300, "smo": 400, "decomposition": 400, "chunking": 4000, "mpd": 400, "adatron": 400, "nearest-point": 300,
-    "sor": 8, "newton": 5, "interior-point": 4, "asvm": 4, "potential-smo": 200, "columns": 50,
+    "sor": 8, "newton": 5, "pcg": 8, "interior-point": 4, "asvm": 4, "potential-smo": 200, "columns": 50,
 }  # fmt: skip
 KERNEL_MACHINES = {
     "SVC": lambda **o: SVC(C=0.7, **o),

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         SVC,
         SVDD,
         SVR,
+        LinearOneClassSVM,
         LinearSVC,
         LinearSVR,
         NuSVC,
         NuSVR,
         OneClassSVM,
         PSVMSelector,
+        l1_min_c,
     )
     from .files import from_sklearn, load, save, to_sklearn
     from .formulations import FORMULATIONS
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .solvers import (
         ASVM,
         MPD,
+        PCG,
         SMO,
         SOLVERS,
         SOR,
@@ -55,7 +58,8 @@ __version__ = "0.1.0"
 
 # Where each public name is defined: the table that the imports above are for people and type checkers.
 _HOME = {
-    "estimators": "PSVC PSVR SVC SVDD SVR LinearSVC LinearSVR NuSVC NuSVR OneClassSVM PSVMSelector",
+    "estimators": "PSVC PSVR SVC SVDD SVR LinearOneClassSVM LinearSVC LinearSVR NuSVC NuSVR OneClassSVM PSVMSelector "
+    "l1_min_c",
     "files": "from_sklearn load save to_sklearn",
     "formulations": "FORMULATIONS",
     "goal": "Goal",
@@ -63,7 +67,7 @@ _HOME = {
     "monitor": "keep_interrupted",
     "problem": "ERM QP",
     "solution": "Certificate History Solution Status",
-    "solvers": "ASVM MPD SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
+    "solvers": "ASVM MPD PCG SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
     "Newton PotentialSMO solve",
 }
 _NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
@@ -75,6 +79,7 @@ __all__ = [
     "FORMULATIONS",
     "KERNELS",
     "MPD",
+    "PCG",
     "PSVC",
     "PSVR",
     "QP",
@@ -93,6 +98,7 @@ __all__ = [
     "Goal",
     "History",
     "InteriorPoint",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVR",
     "NearestPoint",
@@ -106,6 +112,7 @@ __all__ = [
     "Status",
     "from_sklearn",
     "keep_interrupted",
+    "l1_min_c",
     "load",
     "save",
     "solve",

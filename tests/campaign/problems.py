@@ -22,7 +22,8 @@ __all__ = ["CLASSIFIERS", "LINEAR", "LONG", "MACHINES", "REGRESSORS", "Problem",
 
 LONG = 10**9  # seeds from here on: up to 40 000 samples
 SOLVERS = (
-    "smo", "decomposition", "chunking", "interior-point", "mpd", "adatron", "sor", "newton", "nearest-point", "asvm",
+    "smo", "decomposition", "chunking", "interior-point", "mpd", "adatron", "sor", "newton", "pcg", "nearest-point",
+    "asvm",
 )  # fmt: skip
 GENERAL = ("smo", "decomposition", "chunking", "interior-point", "mpd", "sor")  # those that take most programs
 MACHINES = {  # with their share
@@ -365,13 +366,14 @@ def _solver(rng, machine: str, params: dict) -> str:
     solver = str(rng.choice(SOLVERS))
     if rng.uniform() < 0.8:
         kernel = machine not in LINEAR
-        if solver in ("nearest-point", "asvm", "newton") and machine in ("SVC", "LinearSVC"):
-            params["loss"] = "huber" if solver == "newton" and rng.uniform() < 0.3 else "squared_hinge"
-        elif solver == "newton" and machine in ("SVR", "LinearSVR"):
+        primal = solver in ("newton", "pcg")
+        if (primal or solver in ("nearest-point", "asvm")) and machine in ("SVC", "LinearSVC"):
+            params["loss"] = "huber" if primal and rng.uniform() < 0.3 else "squared_hinge"
+        elif primal and machine in ("SVR", "LinearSVR"):
             params["loss"] = "squared_epsilon_insensitive"
-        elif solver in ("nearest-point", "asvm", "newton"):
+        elif primal or solver in ("nearest-point", "asvm"):
             return "auto"
-        if solver in ("asvm", "newton") and kernel:
+        if solver == "asvm" and kernel:
             params["kernel"] = "linear"
         if solver == "adatron":
             if machine not in ("SVC", "SVR", *LINEAR):

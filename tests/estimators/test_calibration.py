@@ -333,7 +333,7 @@ def test_marks_are_where_libsvm_has_them():
     "machine",
     [SVR(C=10), NuSVR(C=10), SVR(C=10, loss="huber", huber_delta=0.1), SVR(C=10, loss="squared_error"),
      SVR(C=10, kernel="linear"), SVR(C=10, parametric=[lambda A: A[:, 0]])],
-    ids=repr,
+    ids=["epsilon", "nu", "huber", "squared", "linear", "parametric"],
 )  # fmt: skip
 def test_intervals_hold_as_many_targets_as_they_say(machine):
     rng = rng_of(0)

@@ -378,8 +378,8 @@ SHARED = {
     "parametric": [3],
 }
 OWN = {
-    "hinge": {"loss": ["logistic", None], "penalty": ["l1", "elasticnet", None],
-              "multi_class": ["crammer_singer", None], "huber_delta": [0, -1.0, None]},
+    "hinge": {"loss": ["logistic", None], "penalty": ["l3", "elasticnet", None],
+              "multi_class": ["ovo", None], "huber_delta": [0, -1.0, None]},
     "svr": {"loss": ["hinge", None], "epsilon": [-0.1, np.nan, np.inf, None]},
 }  # fmt: skip
 BAD = [(m, name, v) for m, own in OWN.items() for name, tries in (SHARED | own).items() for v in tries]
@@ -395,10 +395,10 @@ def test_a_parameter_that_makes_no_sense_is_an_error(machine, name, value):
 
 def test_what_is_not_there_says_what_is():
     s = samples("noisy")
-    with pytest.raises(ValueError, match=r"found penalty='l1'; choose 'l2'"):
-        LinearSVC(penalty="l1", dual=False).fit(s.X, s.y)
-    with pytest.raises(ValueError, match=r"found multi_class='crammer_singer'; choose 'ovr'"):
-        LinearSVC(multi_class="crammer_singer").fit(s.X, s.y)
+    with pytest.raises(ValueError, match=r"found penalty='l3'; did you mean 'l1'. choose 'l2', 'l1'"):
+        LinearSVC(penalty="l3", dual=False).fit(s.X, s.y)
+    with pytest.raises(ValueError, match=r"found multi_class='ovo'; .*choose 'ovr', 'crammer_singer'"):
+        LinearSVC(multi_class="ovo").fit(s.X, s.y)
     with pytest.raises(ValueError, match=r"found loss='logistic'; choose 'hinge', 'squared_hinge', 'huber'"):
         LinearSVC(loss="logistic").fit(s.X, s.y)
 

@@ -579,12 +579,6 @@ def test_calibration_and_one_against_rest():
     assert OneVsRestClassifier(SVC()).fit(s.X, s.y).score(s.X_test, s.y_test) > 0.85
 
 
-def test_probabilities_are_referred_to_a_calibration():
-    s = samples("iris")
-    with pytest.raises(ValueError, match=r"probability=True was asked for; found .*CalibratedClassifierCV"):
-        SVC(probability=True).fit(s.X, s.y)
-
-
 def test_cross_val_predict_of_decisions():
     s = samples("wine")
     decisions = cross_val_predict(SVC(), s.X, s.y, cv=3, method="decision_function")

@@ -225,6 +225,29 @@ def test_skops_round_trip(machine):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+# -- one row ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), LinearSVC(), OneClassSVM()], ids=repr)
+def test_a_row_is_checked_as_many_are(machine):
+    """A few rows go a shorter way, at the end of which they are the same."""
+    X, y = by_hand()
+    model = machine.fit(X, y)
+    alone = np.concatenate([model.predict(X[i : i + 1]) for i in range(20)])
+    np.testing.assert_allclose(alone, model.predict(X)[:20])
+    np.testing.assert_allclose(model.predict(X[:1].tolist()), alone[:1])
+    np.testing.assert_allclose(model.predict(X[:1].astype(np.float32)), alone[:1], atol=1e-5)
+    for bad, message in (
+        (np.full((1, 3), np.nan), "NaN"),
+        (np.full((1, 3), np.inf), "infinity"),
+        (X[:1, :2], "2 features"),
+        (X[0], "Expected 2D array"),
+        (X[:0], "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(bad)
+
+
 # -- names --------------------------------------------------------------------------------------------------------
 
 

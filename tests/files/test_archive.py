@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from files.samples import MACHINES, data, target
-from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, Decomposition, LinearSVC, LinearSVR
+from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, Decomposition, LinearOneClassSVM, LinearSVC, LinearSVR, OneClassSVM
 from maxmargin.files import FileError, load, save
 from maxmargin.files.archive import UPGRADES, VERSION
 
@@ -23,6 +23,7 @@ ALL = MACHINES | {
     "SVDD": lambda **k: SVDD(nu=0.3, **k),
     "LinearSVC": lambda kernel=None: LinearSVC(),
     "LinearSVR": lambda kernel=None: LinearSVR(),
+    "LinearOneClassSVM": lambda kernel=None: LinearOneClassSVM(),
     "PSVC": lambda **k: PSVC(**k),
     "PSVR": lambda **k: PSVR(**k),
 }
@@ -78,6 +79,37 @@ def test_parameters_that_are_no_numbers(tmp_path):
     assert again.class_weight == {-1: 2.0, 1: 1.0} and again.solver == solver and again.callback is None
     assert again.feature_names_in_.tolist() == list("abcd")
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "temperature"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_come_back(calibration, classes, tmp_path):
+    X, y = data(classes)
+    model = SVC(probability=True, calibration=calibration).fit(X, y)
+    save(model, tmp_path / "model.mm")
+    np.testing.assert_array_equal(load(tmp_path / "model.mm").predict_proba(X), model.predict_proba(X))
+
+
+def test_widths_and_marks_come_back(tmp_path):
+    X, y = data()
+    regression = SVR(probability=True).fit(X, target(X))
+    save(regression, tmp_path / "model.mm")
+    np.testing.assert_array_equal(load(tmp_path / "model.mm").predict_interval(X), regression.predict_interval(X))
+    outliers = OneClassSVM(probability=True, nu=0.3).fit(X)
+    save(outliers, tmp_path / "model.mm")
+    np.testing.assert_array_equal(load(tmp_path / "model.mm").predict_proba(X), outliers.predict_proba(X))
+
+
+@pytest.mark.parametrize("expansion", [10, "points"])
+@pytest.mark.parametrize(("machine", "classes"), [(SVC, 2), (SVC, 3), (SVR, 2)])
+def test_expansions_come_back(machine, classes, expansion, tmp_path):
+    X, y = data(classes)
+    y = target(X) if machine is SVR else y
+    model = machine(expansion=X[::9] + 0.1 if expansion == "points" else expansion).fit(X, y)
+    save(model, tmp_path / "model.mm")
+    again = load(tmp_path / "model.mm")
+    np.testing.assert_array_equal(values(again, X), values(model, X))
+    assert again.full_gap_ == model.full_gap_ or np.isnan(model.full_gap_)
 
 
 @pytest.mark.parametrize(

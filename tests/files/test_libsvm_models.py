@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from files.samples import KERNELS, MACHINES, data, target
-from maxmargin import SVC, SVR
-from maxmargin.files import FileError, load_libsvm, load_model, save_libsvm
+from maxmargin import SVC, SVR, LinearOneClassSVM
+from maxmargin.files import FileError, load_libsvm, load_model, save_liblinear, save_libsvm
 
 
 def fitted(name, kernel, classes=2, sparse=False):
@@ -100,6 +100,8 @@ def test_more_features_than_the_support_vectors_use(tmp_path):
         (lambda X, y: SVC(kernel=lambda a, b: a @ b.T).fit(X, y), "kernel"),
         (lambda X, y: SVC().fit(X, np.where(y > 0, "yes", "no")), "whole numbers"),
         (lambda X, y: SVC().fit(X, np.where(y > 0, 0.5, 1.5).astype(str)), "whole numbers"),
+        (lambda X, y: SVC(probability=True, calibration="isotonic").fit(X, y), "isotonic"),
+        (lambda X, y: SVC(expansion=9).fit(*data(3)), "expansion"),
         (lambda X, y: SVR(parametric=lambda Z: Z[:, :1]).fit(X, y), "parametric"),
     ],
 )
@@ -159,3 +161,15 @@ def test_a_damaged_file_is_told_with_its_line(old, new, match, tmp_path):
     with pytest.raises(FileError, match=match) as caught:
         load_libsvm(tmp_path / "model")
     assert "\n" not in str(caught.value)
+
+
+def test_a_linear_one_class_machine_in_liblinear_s_format(tmp_path):
+    X, _ = data()
+    model = LinearOneClassSVM(nu=0.2).fit(X + 3.0)
+    save_liblinear(model, tmp_path / "model")
+    assert (
+        (tmp_path / "model").read_text().startswith("solver_type ONECLASS_SVM\nnr_class 2\nnr_feature 4\nbias -1\nrho ")
+    )
+    again = load_model(tmp_path / "model")
+    assert type(again) is LinearOneClassSVM
+    np.testing.assert_array_equal(again.predict(X + 3.0), model.predict(X + 3.0))

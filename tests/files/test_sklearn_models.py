@@ -56,6 +56,16 @@ def test_linear_machines(name, classes):
     np.testing.assert_allclose(values(to_sklearn(ours), X), values(theirs, X), rtol=1e-9)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities(classes):
+    X, y = data(classes)
+    ours = maxmargin.SVC(probability=True).fit(X, y)
+    theirs = to_sklearn(ours)
+    assert theirs._probA.tolist() == ours.probA_.tolist()
+    again = from_sklearn(theirs)
+    np.testing.assert_allclose(again.predict_proba(X), ours.predict_proba(X), atol=1e-9)
+
+
 def test_precomputed():
     X, y = data()
     theirs = svm.SVC(kernel="precomputed").fit(X @ X.T, y)

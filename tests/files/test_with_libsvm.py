@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from files.samples import KERNELS, MACHINES, data, target
-from maxmargin import LinearSVC, LinearSVR
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR
 from maxmargin.files import (
     Ranges,
+    libsvm_probabilities,
     load_liblinear,
     load_libsvm,
-    predict_proba,
     read_ranges,
     read_svmlight,
     save_liblinear,
@@ -100,10 +100,46 @@ def test_probabilities_of_their_models(name, classes, tmp_path):
     found = theirs(tmp_path, "-b", "1")
     labels = [int(word) for word in (tmp_path / "out").read_text().split("\n", 1)[0].split()[1:]]
     order = [model.classes_.tolist().index(label) for label in labels]
-    np.testing.assert_allclose(predict_proba(model, X)[:, order], found[:, 1:], atol=1e-5)
+    np.testing.assert_allclose(libsvm_probabilities(model, X)[:, order], found[:, 1:], atol=1e-5)
     save_libsvm(model, tmp_path / "again")
     again = load_libsvm(tmp_path / "again")
     assert again.probA_.tolist() == model.probA_.tolist() and again.probB_.tolist() == model.probB_.tolist()
+
+
+@libsvm
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["SVC", "NuSVC"])
+def test_probabilities_of_our_models(name, classes, tmp_path):
+    X, y = samples(tmp_path, classes)
+    model = MACHINES[name](probability=True).fit(X, y)
+    save_libsvm(model, tmp_path / "model")
+    found = theirs(tmp_path, "-b", "1")
+    labels = [int(word) for word in (tmp_path / "out").read_text().split("\n", 1)[0].split()[1:]]
+    order = [model.classes_.tolist().index(label) for label in labels]
+    np.testing.assert_allclose(libsvm_probabilities(model, X)[:, order], found[:, 1:], atol=1e-5)
+    again = load_libsvm(tmp_path / "model")
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-9)
+
+
+@libsvm
+def test_widths_of_our_regressions(tmp_path):
+    X, y = samples(tmp_path, regression=True)
+    model = SVR(probability=True).fit(X, y)
+    save_libsvm(model, tmp_path / "model")
+    said = run("svm-predict", "-b", "1", tmp_path / "data", tmp_path / "model", tmp_path / "out")
+    assert f"sigma={model.probA_[0]:g}" in said
+    assert load_libsvm(tmp_path / "model").probA_.tolist() == model.probA_.tolist()
+
+
+@libsvm
+@pytest.mark.parametrize("machine", [SVC, SVR])
+def test_expansions_on_few_points(machine, tmp_path):
+    X, y = samples(tmp_path, regression=machine is SVR)
+    model = machine(expansion=12).fit(X, y)
+    save_libsvm(model, tmp_path / "model")
+    np.testing.assert_allclose(theirs(tmp_path), model.predict(X), rtol=1e-9, atol=1e-9)
+    again = load_libsvm(tmp_path / "model")
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
 
 
 @liblinear

@@ -11,6 +11,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import Columns, columns, solve
+from maxmargin.solvers.parts import sparse_columns
 
 RNG = np.random.default_rng(0)
 SPARSE = np.where(RNG.random((60, 90)) < 0.15, RNG.normal(size=(60, 90)) + 0.5, 0.0)
@@ -35,7 +36,7 @@ def check(found, qp):
 def test_sweeps_over_sparse_columns(monkeypatch, C, first):
     """With the correction of rank one, weights, duplicates and a constant column."""
     monkeypatch.setattr(columns, "CHEAP", 0)
-    monkeypatch.setattr(columns, "SPARSE_STEP", 0)
+    monkeypatch.setattr(sparse_columns, "SPARSE_STEP", 0)
     monkeypatch.setattr(columns._Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
     qp = problem(sp.csr_array(SPARSE), C)
     check(solve(qp, Columns(first=first), tol=1e-6), qp)

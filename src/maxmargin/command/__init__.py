@@ -16,6 +16,7 @@ import contextlib
 import os
 import signal
 import sys
+import warnings
 
 __all__ = ["main"]
 
@@ -29,7 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        return run(from_libsvm(given))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            return run(from_libsvm(given))
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -45,6 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         _say(f"error: {problem}" if str(problem) else f"error: {type(problem).__name__}")
         return FAILED
+
+
+def _warn(message, category, filename, lineno, file=None, line=None) -> None:
+    """A warning is a line, too: where in the code it arose is of no use here."""
+    _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:

@@ -350,6 +350,19 @@ def demo(quiet: Quiet = False) -> int:
 
 
 @app.command()
+def toy(
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: a free one.")
+    ] = 8321,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say where the page is.")] = False,
+) -> int:
+    """Click points in a browser and watch the solvers at work; served to this machine only, until Ctrl-C."""
+    from ..toy import serve
+
+    return serve(port, not no_browser)
+
+
+@app.command()
 def warmup() -> int:
     """Compile what a first training would compile; it is kept on disk."""
     from ..warmup import main

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import load_model, model_format
+from ..files import has_probabilities, load_model, model_format
 from .saying import Speaker
 
 __all__ = ["tell"]
@@ -47,7 +47,7 @@ def _facts(path: str) -> dict[str, Any]:
             facts["support_vectors_by_class"] = machine.n_support_.tolist()
     if len(machine.intercept_) <= 10:
         facts["rho"] = [-b for b in machine.intercept_.tolist()]
-    facts["probabilities"] = hasattr(machine, "probA_") or hasattr(machine, "density_marks_")
+    facts["probabilities"] = has_probabilities(machine)
     if hasattr(machine, "certificate_"):
         found = machine.certificate_
         facts["status"] = machine.status_.value

@@ -20,7 +20,7 @@ LINEAR_TYPES: dict[int, tuple[str, dict[str, Any]]] = {
     11: ("LinearSVR", {"loss": "squared_epsilon_insensitive"}),
     12: ("LinearSVR", {"loss": "squared_epsilon_insensitive"}),
     13: ("LinearSVR", {"loss": "epsilon_insensitive"}),
-    21: ("OneClassSVM", {"kernel": "linear"}),
+    21: ("LinearOneClassSVM", {}),
 }
 LOGISTIC = (0, 6, 7)
 
@@ -63,8 +63,8 @@ class Settings:
             )
         if self.linear and self.free_bias and self.bias != 1:
             raise typer.BadParameter("-R needs -B 1: a bias that is not penalised")
-        if self.probability and (self.linear or self.machine in ("OneClassSVM",)):
-            raise typer.BadParameter("-b 1 is for classification and regression with kernels (-s 0, 1, 3, 4)")
+        if self.probability and self.linear:
+            raise typer.BadParameter("-b 1 is for machines with kernels, not for --linear")
         if self.weights and self.machine not in ("SVC", "NuSVC", "LinearSVC"):
             raise typer.BadParameter(f"-wi weighs classes, and {self.machine} has none")
         self.class_weight()
@@ -81,6 +81,10 @@ class Settings:
     @property
     def precomputed(self) -> bool:
         return not self.linear and KERNELS[self.kernel_type] == "precomputed"
+
+    @property
+    def one_class(self) -> bool:
+        return self.machine in ("OneClassSVM", "LinearOneClassSVM")
 
     @property
     def classifies(self) -> bool:
@@ -108,12 +112,14 @@ class Settings:
         shared: dict[str, Any] = {"solver": self.solver, "time_limit": self.time_limit, "n_jobs": self.jobs}
         if self.tolerance is not None:
             shared["tol"] = self.tolerance
-        if self.linear and self.machine != "OneClassSVM":
+        if self.machine == "LinearOneClassSVM":
+            shared["nu"] = self.nu
+        elif self.linear:
             shared |= LINEAR_TYPES[self.number][1] | {"C": self.cost, "fit_intercept": self.bias >= 0}
             if self.bias >= 0 and not self.free_bias:
                 shared["intercept_scaling"] = self.bias if self.bias > 0 else None
         else:
-            kernel = "linear" if self.linear else KERNELS[self.kernel_type]
+            kernel = KERNELS[self.kernel_type]
             gamma: float | str = self.gamma if self.gamma else "auto"  # LIBSVM's 0 is 1 / number of features
             shared |= {"kernel": kernel, "degree": self.degree, "gamma": gamma, "coef0": self.coef0}
             shared |= {"shrinking": self.shrinking, "cache_size": self.cache if self.cache is not None else "auto"}
@@ -125,7 +131,7 @@ class Settings:
             shared["epsilon"] = self.epsilon
         if self.weights:
             shared["class_weight"] = _by_label(self.class_weight(), labels)
-        if self.probability and self.classifies:
+        if self.probability:
             shared["probability"] = True
         return getattr(maxmargin, self.machine)(**shared)
 

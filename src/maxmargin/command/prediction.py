@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import FileError, has_probabilities, load_model, model_format, predict_proba, read_data
+from ..files import Data, FileError, has_probabilities, libsvm_probabilities, load_model, model_format, read_data
+from ..files.models import widen
 from ..files.source import atomic
 from ..files.svmlight import short
 from .reading import _column, read_serials, whole_labels
@@ -47,7 +48,7 @@ def predict_file(
             if header:
                 file.write(header + "\n")
             file.writelines(row + "\n" for row in rows)
-    sided = type(machine).__name__ in ("OneClassSVM", "SVDD")
+    sided = type(machine).__name__ in ("OneClassSVM", "LinearOneClassSVM", "SVDD")
     facts: dict[str, Any] = {"total": len(found)}
     if y.dtype.kind != "U" or classifies:
         lines, facts = scores(y, found, classifies or sided)
@@ -61,48 +62,36 @@ def predict_file(
 
 def _both(data: str, model: str, target: str | None, format: str | None) -> tuple[Any, Any, np.ndarray]:
     """The model and the samples, with as many features as both need."""
-    kind = model_format(model)
-    machine: Any = load_model(model) if kind == "maxmargin" else None
-    if machine is None and kind == "libsvm":
-        machine = load_model(model)
-        if machine.kernel == "precomputed":
-            return _precomputed(data, model, machine)
-    if machine is not None and getattr(machine, "kernel", "") == "precomputed":
+    machine = load_model(model)
+    if getattr(machine, "kernel", "") == "precomputed":
         return _precomputed(data, model, machine)
     table = read_data(data, format=format, target=_column(target))
-    X, y = table.X, table.y
-    d = getattr(machine, "n_features_in_", 0)
-    if kind == "maxmargin":
-        if X.shape[1] > d:
-            if not sp.issparse(X):
-                problem = (
-                    f"{d} features were asked for by {model}; found {X.shape[1]}; give the columns of the training"
-                )
-                raise FileError(data, problem)
-            X = X[:, :d]  # features that the training never saw
-        elif X.shape[1] < d:
-            X = _widened(data, X, d)
-    else:
-        if machine is None or X.shape[1] > d:
-            machine = load_model(model, n_features=max(X.shape[1], _width(model, kind)))
-        X = _widened(data, X, machine.n_features_in_)
+    X, y = _by_name(data, table, machine), table.y
+    d = machine.n_features_in_
+    if not sp.issparse(X) and (X.shape[1] < d or (X.shape[1] > d and model_format(model) == "maxmargin")):
+        problem = f"{d} features were asked for by {model}; found {X.shape[1]}"
+        raise FileError(data, f"{problem}; give the columns of the training")
+    if X.shape[1] < d:
+        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+    elif X.shape[1] > d and getattr(machine, "kernel", "linear") == "linear":
+        X = X[:, :d]  # the others have the weight 0
+    elif X.shape[1] > d:
+        widen(machine, X.shape[1])
     if hasattr(machine, "feature_names_in_"):
-        del machine.feature_names_in_  # the columns were read by their places
+        del machine.feature_names_in_  # columns are in their places now
     return machine, X, y
 
 
-def _width(model: str, kind: str) -> int:
-    return int(load_model(model).n_features_in_) if kind == "liblinear" else 0
-
-
-def _widened(data: str, X: Any, d: int) -> Any:
-    if X.shape[1] == d:
-        return X
-    if not sp.issparse(X):
-        raise FileError(
-            data, f"{d} features were asked for by the model; found {X.shape[1]}; give the columns of the training"
-        )
-    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
+def _by_name(data: str, table: Data, machine: Any) -> Any:
+    """The columns of a table in the order of the training, where both have names."""
+    wanted = getattr(machine, "feature_names_in_", None)
+    if wanted is None or table.names is None:
+        return table.X
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        found = ", ".join(table.names[:20])
+        raise FileError(data, f"a column {missing[0]!r} was asked for by the model; found {found}; give its columns")
+    return table.X[:, [table.names.index(name) for name in wanted]]
 
 
 def _precomputed(data: str, model: str, machine: Any) -> tuple[Any, Any, np.ndarray]:
@@ -124,20 +113,19 @@ def _predictions(
     """The first line of the output, its rows, and the predictions."""
     regression = not hasattr(machine, "classes_") and not hasattr(machine, "decision_function")
     if probability and regression:
-        width = getattr(machine, "probA_", None)
-        if width is None:
+        if not has_probabilities(machine):
             raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
         speaker.line(
             "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
-            f"e^(-|z|/sigma)/(2sigma),sigma={width[0]:g}"
+            f"e^(-|z|/sigma)/(2sigma),sigma={machine.probA_[0]:g}"
         )
     if not probability or regression:
         found = machine.predict(X)
         return "", [_label(value) for value in found.tolist()], found
-    if hasattr(machine, "predict_proba"):
+    if has_probabilities(machine) and hasattr(machine, "classes_") and model_format(model) == "libsvm":
+        table = libsvm_probabilities(machine, X)  # the label is that of the largest, whatever the votes say
+    elif hasattr(machine, "predict_proba"):
         table = machine.predict_proba(X)
-    elif has_probabilities(machine):
-        table = predict_proba(machine, X)
     else:
         raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
     if hasattr(machine, "classes_"):
@@ -147,7 +135,7 @@ def _predictions(
         header = "labels " + " ".join(_label(label) for label in machine.classes_[order].tolist())
         table = table[:, order]
     else:
-        found, header = np.where(machine.decision_function(X) >= 0, 1, -1), "labels normal outlier"
+        found, header, table = machine.predict(X), "labels normal outlier", table[:, ::-1]
     rows = [
         f"{_label(label)} " + " ".join(f"{p:g}" for p in row)
         for label, row in zip(found.tolist(), table.tolist(), strict=True)

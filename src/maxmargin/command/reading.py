@@ -26,6 +26,7 @@ class Samples:
     y: np.ndarray
     names: list[str] | None
     path: str
+    serials: np.ndarray | None = None  # numbers from 1 of samples whose kernel values are given
 
 
 def read_samples(path: str, settings: Settings, target: str | None, format: str | None) -> Samples:
@@ -33,15 +34,14 @@ def read_samples(path: str, settings: Settings, target: str | None, format: str 
     if settings.precomputed:
         serials, values, y = read_serials(path)
         K = kernel_matrix(path, serials, values)
-        return Samples(K, whole_labels(y) if settings.classifies else y, None, path)
+        y = whole_labels(y) if settings.classifies else y
+        _check_classes(path, y, settings)
+        return Samples(K, y, None, path, serials.astype(np.int64))
     data = read_data(path, format=format, target=_column(target))
     y = data.y
     if settings.classifies:
         y = whole_labels(y)
-        if len(np.unique(y[: min(len(y), 1 << 20)])) < 2 and len(np.unique(y)) < 2:
-            raise FileError(
-                path, f"two classes or more were asked for; found only {y[0]}; add samples of others, or use -s 2"
-            )
+        _check_classes(path, y, settings)
     elif y.dtype.kind == "U":
         raise FileError(path, f"numbers were asked for as targets; found {y[0]!r}; name another column with --target")
     X = data.X
@@ -49,6 +49,12 @@ def read_samples(path: str, settings: Settings, target: str | None, format: str 
         raise FileError(path, "features were asked for; found none in any line; write them as index:value")
     check_size(path, X, settings)
     return Samples(X, y, data.names, path)
+
+
+def _check_classes(path: str, y: np.ndarray, settings: Settings) -> None:
+    if settings.classifies and len(np.unique(y)) < 2:
+        asked = "two classes or more were asked for"
+        raise FileError(path, f"{asked}; found only {y[0]}; add samples of others, or use -s 2")
 
 
 def check_size(path: str, X: Any, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.base import dense
-from ..files import FileError, save_model
+from ..files import FileError, has_probabilities, save_model
 from ..files.checkpoints import Keeper, fingerprint, read_checkpoint
 from ..monitor import keep_interrupted
 from ..solution import Status
@@ -57,10 +57,9 @@ def train_model(
         keeper.close()
         machine._keeper = None
     machine.set_params(verbose=False, warm_start=False)
-    if settings.probability and settings.machine in ("SVR", "NuSVR"):
-        from .validation import laplace_width
-
-        machine.probA_ = np.array([laplace_width(settings, samples)])
+    if samples.serials is not None:  # the model names samples by their serials, whatever their order was
+        machine.support_ = (samples.serials[machine.support_] - 1).astype(np.int32)
+        machine.n_features_in_ = int(samples.serials.max())
     if samples.names is not None and not hasattr(machine, "feature_names_in_"):
         machine.feature_names_in_ = np.array(samples.names, dtype=object)
     before = time.perf_counter()
@@ -199,7 +198,7 @@ def _lines(machine: Any, facts: dict[str, Any]) -> list[str]:
         lines.append(f"nSV = {problem['nSV']}, nBSV = {problem['nBSV']}")
     if "support_vectors" in facts:
         lines.append(f"Total nSV = {facts['support_vectors']}")
-    if hasattr(machine, "probA_") and type(machine).__name__ in ("SVR", "NuSVR"):
+    if type(machine).__name__ in ("SVR", "NuSVR") and has_probabilities(machine):
         lines.append(
             "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
             f"e^(-|z|/sigma)/(2sigma), sigma = {machine.probA_[0]:g}"

@@ -14,10 +14,7 @@ from .machines import Settings
 from .reading import Samples, read_samples
 from .saying import Speaker, scores
 
-__all__ = ["cross_validate", "folds_of", "laplace_width", "out_of_fold", "search"]
-
-LAPLACE_FOLDS = 5
-OUTLIER = 5.0  # standard deviations beyond which an error does not count for the width, as in LIBSVM
+__all__ = ["cross_validate", "folds_of", "out_of_fold", "search"]
 
 
 def folds_of(samples: Samples, settings: Settings, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -72,7 +69,7 @@ def cross_validate(
     speaker, started = Speaker(quiet, as_json), time.perf_counter()
     samples = read_samples(data, settings, target, format)
     found = out_of_fold(samples, settings, folds_of(samples, settings, folds, seed))
-    sided = settings.classifies or settings.machine == "OneClassSVM"
+    sided = settings.classifies or settings.one_class
     lines, facts = scores(samples.y, found, sided, "Cross Validation ")
     for line in lines:
         speaker.line(line)
@@ -103,7 +100,7 @@ def search(
         for gamma in gammas:
             given = {name: 2.0**power for name, power in (("cost", cost), ("gamma", gamma)) if power is not None}
             found = out_of_fold(samples, replace(settings, **given), parts)
-            sided = settings.classifies or settings.machine == "OneClassSVM"
+            sided = settings.classifies or settings.one_class
             _, facts = scores(samples.y, found, sided)
             rate = 100.0 * facts["accuracy"] if sided else facts["mean_squared_error"]
             row = {"cost": given.get("cost"), "gamma": given.get("gamma"), "rate": rate}
@@ -135,12 +132,3 @@ def _powers(text: str | None, name: str) -> list[float | None]:
             f"{name} needs a STEP that leads from FROM to TO in at most 1000 steps; found {text!r}"
         )
     return [first + k * step for k in range(int(count + 1e-9))]
-
-
-def laplace_width(settings: Settings, samples: Samples) -> float:
-    """The width of a Laplace distribution of the errors out of fold, without outliers, as LIBSVM has it (-b 1)."""
-    plain = replace(settings, probability=False)
-    folds = folds_of(samples, plain, min(LAPLACE_FOLDS, samples.X.shape[0]), 0)
-    error = np.abs(samples.y - out_of_fold(samples, plain, folds))
-    inside = error <= OUTLIER * np.sqrt(2.0) * error.mean()
-    return float(error[inside].mean()) if inside.any() else 0.0

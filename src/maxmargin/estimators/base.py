@@ -233,6 +233,9 @@ class Machine(MachineParameters):
         self.history_ = histories[0] if len(histories) == 1 else histories
         if self.warm_start:
             self._starts_ = starts
+        if self._keeper is not None:
+            for number, beta in enumerate(starts):
+                self._keeper(number, beta)
         self.fit_time_ = time.perf_counter() - started
         self._speak()
         monitor.raise_interrupt()

@@ -36,8 +36,9 @@ from ..goal import Goal
 from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor, Stopped
 from ..problem import QP
+from ..solution import Solution
 from ..solvers import Auto
-from .base import Problem
+from .base import Problem, Solved
 
 __all__ = [
     "CALIBRATIONS",
@@ -55,6 +56,10 @@ __all__ = [
 
 CALIBRATIONS = ("sigmoid", "isotonic", "temperature")
 FOLDS = 5  # as in LIBSVM
+MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
+SPARE = 20  # samples near the boundary besides
+ROUNDS = 10  # with more and more samples
+PIECE = 1 << 22  # kernel values between two looks at the clock
 LEAST = 1e-7  # probability of a class of a pair, as in LIBSVM: logarithms stay finite, and classes can be coupled
 COUPLED = 0.005  # over the number of classes: what LIBSVM leaves of the conditions of a coupling
 NEWTON_STEPS = 100
@@ -128,6 +133,19 @@ def _row_hashes(X, seed: int) -> np.ndarray:
     return _mixed(out)
 
 
+def without_copies(X, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
+    kinds = np.column_stack([_row_hashes(X, 0), labels.astype(np.uint64)])
+    _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    twin = np.flatnonzero(first[kind] != np.arange(len(kind)))
+    difference = X[twin] - X[first[kind[twin]]]
+    same = not (abs(difference).max() > 0.0 if len(twin) else False)
+    if not same:  # two hashes that are equal by chance
+        return np.arange(len(labels)), labels, weight
+    return first, labels[first], np.bincount(kind, weight, len(first))
+
+
 # -- decisions of machines that have not seen the samples --------------------------------------------------------------
 
 
@@ -143,10 +161,12 @@ class Solving:
     classes: bool  # whether targets are two classes, of which a machine needs both
 
 
-def out_of_fold(solving: Solving, problem: Problem, start: np.ndarray, folds: np.ndarray) -> np.ndarray:
+def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarray:
     """The decision of each sample of a problem by the machine of the other folds; ``folds`` are those of its rows."""
+    problem, start = solved.problem, solved.solution.beta
     gram = solving.gram if len(problem.rows) == solving.gram.n else solving.gram.take(problem.rows)
-    gram = _at_hand(gram, solving)
+    near = _near(solved)
+    gram = _at_hand(gram, near, solving)
     out = np.empty(len(problem.rows))
 
     def decide(number: int) -> None:
@@ -154,7 +174,7 @@ def out_of_fold(solving: Solving, problem: Problem, start: np.ndarray, folds: np
         if own.any():
             left = problem.y[~own]
             one = solving.classes and (not len(left) or (left == left[0]).all())
-            out[own] = left[:1].sum() if one else _decided(solving, gram, problem, start, own)
+            out[own] = left[:1].sum() if one else _decided(solving, gram, problem, start, near, own)
 
     each(solving.workers, decide, range(FOLDS))
     return out
@@ -170,17 +190,79 @@ def each(workers: int, do: Callable[[int], None], numbers: Sequence[int]) -> Non
         list(pool.map(do, numbers))
 
 
-def _at_hand(gram: Gram, solving: Solving) -> Gram:
-    """The matrix as a whole where there is room for it, so that folds compute nothing anew."""
-    if gram.whole() is not None or gram.factor() is not None or 8 * gram.n**2 > memory.left_for_one():
+def _near(solved: Solved) -> np.ndarray:
+    """The support vectors of a fit, and as many samples that would be the next: those that folds are decided by."""
+    support, qp, solution = solved.decision.points, solved.qp, solved.solution
+    if qp.n != len(solved.problem.y):  # two variables for each sample
+        return support
+    s = np.abs(qp.gradient(solution.beta, solution.multipliers))
+    slack = np.abs(s - qp.eps)
+    slack[support] = -1.0
+    count = min(qp.n, 2 * len(support) + SPARE)
+    return np.sort(np.argpartition(slack, count - 1)[:count]) if count < qp.n else np.arange(qp.n)
+
+
+def _at_hand(gram: Gram, near: np.ndarray, solving: Solving) -> Gram:
+    """The rows of samples near the boundary, or with many of them the whole matrix: folds compute nothing anew."""
+    rows = gram.n if MANY * len(near) > gram.n else len(near)
+    if gram.whole() is not None or gram.factor() is not None or 8 * rows * gram.n > memory.left_for_one():
         return gram
     try:
-        return PrecomputedGram(gram.wide().dense(lambda seconds: solving.monitor.look()))
+        if rows == gram.n:
+            return PrecomputedGram(gram.wide().dense(lambda seconds: solving.monitor.look()))
+        return KeptRows(gram, near, solving.monitor)
     except (MemoryError, Stopped):
         return gram
 
 
-def _decided(solving: Solving, gram: Gram, problem: Problem, start: np.ndarray, own: np.ndarray) -> np.ndarray:
+class KeptRows(Gram):
+    """A matrix of which some rows are known; only these, so that nothing depends on who asks for what before."""
+
+    def __init__(self, gram: Gram, index: np.ndarray, monitor: Monitor) -> None:
+        self.inner, self.n, self.cost, self.threads = gram.wide(), gram.n, gram.cost, gram.threads
+        self.known = np.empty((len(index), gram.n))
+        self.slot = np.full(gram.n, -1)
+        step = max(1, PIECE // max(1, gram.n))
+        for a in range(0, len(index), step):
+            monitor.look()
+            self.known[a : a + step] = self.inner.rows(index[a : a + step])
+        self.slot[index] = np.arange(len(index))
+
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
+        found = np.empty((len(index), self.n))
+        here = self.slot[index] >= 0
+        found[here] = self.known[self.slot[index[here]]]
+        if not here.all():
+            found[~here] = self.inner.rows(index[~here])
+        if out is None:
+            return found
+        out[slots] = found
+        return out
+
+    def diag(self) -> np.ndarray:
+        return self.inner.diag()
+
+    def take(self, index: np.ndarray) -> Gram:
+        return PrecomputedGram(self.block(index))
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        slots = self.slot[index]
+        return self.known[np.ix_(slots, index)] if (slots >= 0).all() else self.inner.block(index)
+
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
+        here = self.slot[index] >= 0
+        out = self.inner.combine(index[~here], coef[~here], at, exact) if not here.all() else 0.0
+        slots, weight = self.slot[index[here]], coef[here]
+        step = max(1, PIECE // max(1, self.n))
+        for a in range(0, len(slots), step):
+            block = self.known[slots[a : a + step]]
+            out = out + weight[a : a + step] @ (block if at is None else block[:, at])
+        return np.zeros(self.n if at is None else len(at)) + out
+
+
+def _decided(solving: Solving, gram: Gram, problem: Problem, start, near: np.ndarray, own: np.ndarray) -> np.ndarray:
     """The decisions of the samples ``own`` by the machine of the others."""
     others, formulation = np.flatnonzero(~own), problem.formulation
     goal = solving.goal(replace(problem, y=problem.y[others], weight=problem.weight[others]))
@@ -188,7 +270,9 @@ def _decided(solving: Solving, gram: Gram, problem: Problem, start: np.ndarray, 
     phi = formulation.phi if isinstance(formulation, SemiParametric) else None
     if gram.factor() is None:
         qp = closed(formulation, Samples(gram, problem.y, problem.weight), own)
-        decision = formulation.decision(qp, solving.solver.solve(qp, goal, start, monitor))
+        few = isinstance(gram, KeptRows) and len(own) == qp.n and not qp.b.any()
+        solution = _from_few(solving, qp, goal, start, near, monitor) if few else None
+        decision = formulation.decision(qp, solution or solving.solver.solve(qp, goal, start, monitor))
         points = decision.points
         used = points
     else:  # rows of features: a part of them is a view, and their solvers want a loss for each
@@ -203,6 +287,26 @@ def _decided(solving: Solving, gram: Gram, problem: Problem, start: np.ndarray, 
     if len(points):
         found += gram.combine(used, decision.coef[points], np.flatnonzero(own))
     return found if phi is None else found + phi[:, own].T @ decision.parametric
+
+
+def _from_few(solving: Solving, qp: QP, goal: Goal, start, near: np.ndarray, monitor: Monitor) -> Solution | None:
+    """A solution found on samples near the boundary, and those besides that it violates; None where that has no end."""
+    for _ in range(ROUNDS):
+        part = replace(
+            qp, H=qp.H.take(near), p=qp.p[near], lower=qp.lower[near], upper=qp.upper[near], A=qp.A[:, near],
+            eps=qp.eps[near],
+        )  # fmt: skip
+        found = solving.solver.solve(part, goal, start[near], monitor)
+        beta = np.zeros(qp.n)
+        beta[near] = found.beta
+        found = replace(found, beta=beta, w=None)
+        s = qp.gradient(beta, found.multipliers)
+        falls = np.maximum(np.where(qp.upper > 0.0, -s - qp.eps, 0.0), np.where(qp.lower < 0.0, s - qp.eps, 0.0))
+        falls[near] = 0.0
+        if not (falls > goal.violation).any() or monitor.stop_now() is not None:
+            return found
+        near, start = np.union1d(near, np.flatnonzero(falls > goal.violation)), beta
+    return None
 
 
 def closed(formulation: Formulation, samples: Samples, own: np.ndarray) -> QP:

@@ -25,6 +25,7 @@ __all__ = [
     "check_sparse",
     "check_symmetric",
     "checked_weight",
+    "few_plain_rows",
     "is_number",
     "need",
     "unknown",
@@ -32,6 +33,7 @@ __all__ = [
 
 SWITCHES = ("shrinking", "fit_intercept", "break_ties", "warm_start")
 POSITIVE = ("C", "huber_delta", "tol")
+FEW_NUMBERS = 1 << 14  # of samples to predict: beyond, the time of a validation is nothing beside that of a prediction
 ASYMMETRY = 1e-5  # of the largest entry of a kernel matrix is put down to rounding in float32 sums
 SYMMETRY_TILE = 256  # rows and columns: two tiles and their difference stay in the second cache
 
@@ -175,6 +177,22 @@ def _ill_compressed(X) -> str | None:
 def _inside(index: np.ndarray, count: int) -> bool:
     """Whether all numbers are in 0 … count − 1."""
     return len(index) == 0 or (index.min() >= 0 and index.max() < count)
+
+
+def few_plain_rows(machine, X) -> bool:
+    """Whether X is what validation would leave as it is, seen at a glance: a few rows of finite numbers in an array.
+
+    scikit-learn's validation takes longer than a prediction of one row.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and 0 < X.size <= FEW_NUMBERS
+        and X.dtype in (np.float64, np.float32)
+        and X.shape[1] == getattr(machine, "n_features_in_", -1)
+        and not hasattr(machine, "feature_names_in_")
+        and bool(np.isfinite(X).all())
+    )
 
 
 def check_symmetric(K: np.ndarray) -> None:

@@ -252,8 +252,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             found: list[np.ndarray] = [np.zeros(0)] * len(solved)
 
             def decide(number: int) -> None:
-                problem = solved[number].problem
-                found[number] = out_of_fold(solving, problem, solved[number].solution.beta, folds[problem.rows])
+                found[number] = out_of_fold(solving, solved[number], folds[solved[number].problem.rows])
 
             each(side_by_side if inner == 1 else 1, decide, range(len(solved)))
         flip = -1.0 if len(self.classes_) == 2 else 1.0  # of two classes the second has +1, as in scikit-learn

@@ -26,7 +26,15 @@ from ..rows.centre import centred, far_centre, variance
 from ..solution import Solution
 from ..solvers import SOLVERS, Auto, low_rank_or_not
 from .base import Machine, Outcome, Problem, Solved, dense, stacklevel
-from .checks import check_dimensions, check_kernel, check_shared, check_sparse, check_symmetric, checked_weight
+from .checks import (
+    check_dimensions,
+    check_kernel,
+    check_shared,
+    check_sparse,
+    check_symmetric,
+    checked_weight,
+    few_plain_rows,
+)
 from .objects import Objects, as_objects, frame_library, on_items
 from .parameters import KernelParameters
 
@@ -175,6 +183,8 @@ class KernelMachine(KernelParameters, Machine):
         if isinstance(self.support_vectors_, Objects):
             X = Objects(X)
             self._look_at_names(X, reset=False)
+            return X
+        if few_plain_rows(self, X):
             return X
         check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}

@@ -9,30 +9,48 @@ unless ``intercept_scaling`` is given, and ``tol`` bounds the relative gap betwe
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, clone
+from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from ..formulations import CSVC, Decision, EpsilonSVR, SemiParametric
+from .. import threads as th
+from ..formulations import CSVC, Decision, EpsilonSVR, OneClass, SemiParametric
 from ..goal import Goal
 from ..gram import Factored, Shifted
 from ..gram.points import on_disk
+from ..losses import make_loss
+from ..monitor import Monitor
 from ..rows import Rows
 from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
-from .checks import check_choice, check_labels, check_shared, check_sparse, checked_weight, is_number, need
+from .calibration import each, without_copies
+from .checks import (
+    check_choice,
+    check_labels,
+    check_shared,
+    check_sparse,
+    checked_weight,
+    few_plain_rows,
+    is_number,
+    need,
+)
+from .crammer_singer import AllClasses
 from .multiclass import weighed_classes
 from .objects import frame_library
 from .parameters import documented
+from .sparse_linear import SparseProblem, steepest
 
-__all__ = ["LinearPath", "LinearSVC", "LinearSVR"]
+__all__ = ["LinearOneClassSVM", "LinearPath", "LinearSVC", "LinearSVR", "l1_min_c"]
+
+SMOOTH = ("squared_hinge", "huber")  # losses that have a slope everywhere, as few weights want it
 
 PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
 
@@ -52,17 +70,12 @@ LEAVES = "coef_ intercept_ parametric_coef_ fit_status_".split()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearMachine(Machine):
-    """What LinearSVC and LinearSVR share."""
+class RowMachine(Machine):
+    """What all linear machines share: rows of features, wherever they are, and weights of these."""
 
-    C: float = 1.0
     tol: float = 1e-4
     max_iter: int = 1000
-    fit_intercept: bool = True
-    intercept_scaling: Any = None  # a number, or None
-    dual: bool | str = "auto"
     random_state: Any = None
-    parametric: Any = None
     verbose: bool | int = 0
 
     _says = {
@@ -75,15 +88,12 @@ class LinearMachine(Machine):
 
     def _check_parameters(self) -> None:
         check_shared(self)
-        check_choice(self, "dual", ("auto", True, False))
-        given = self.intercept_scaling
-        sized = given is None or (is_number(given) and 0 < given < np.inf)
-        need(self, "intercept_scaling", sized, "give a number > 0, or None for an intercept without a penalty")
-        need(self, "C", self.C < np.inf, "give a finite C")
         check_random_state(self.random_state)
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
+        if not reset and few_plain_rows(self, X):
+            return X, Rows.of(X, self.n_jobs)
         if reset:
             self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
@@ -125,17 +135,14 @@ class LinearMachine(Machine):
     # -- solving ----------------------------------------------------------------------------------------
 
     @property
-    def _free_intercept(self) -> bool:
-        return bool(self.fit_intercept) and self.intercept_scaling is None
-
-    @property
-    def _penalised_intercept(self) -> bool:
-        return bool(self.fit_intercept) and self.intercept_scaling is not None
+    def _constant(self) -> float:
+        """The value of the constant feature of an intercept with a penalty, or 0."""
+        return 0.0
 
     def _gram(self, rows: Rows) -> Factored | Shifted:
         """X Xᵀ, plus a constant for an intercept with a penalty."""
         gram = Factored(rows)
-        return Shifted(gram, float(self.intercept_scaling) ** 2) if self._penalised_intercept else gram
+        return Shifted(gram, self._constant**2) if self._constant else gram
 
     _stops_on_gap = True
 
@@ -146,6 +153,86 @@ class LinearMachine(Machine):
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
         return Auto(self.solver, looks=True, options={"seed": seed})
+
+    def _present(self, X, rows: Rows, present: np.ndarray):
+        """X and its rows without those of weight 0."""
+        if len(present) == rows.n:
+            return X, rows
+        X = rows.matrix(present) if isinstance(X, list) else X[present]
+        return X, Rows.of(X, self.n_jobs)
+
+    def _solve_rows(self, rows: Rows, problems: list[Problem]) -> Outcome:
+        outcome = self._solve_all(lambda n_jobs, monitor: self._gram(Rows(rows.blocks, n_jobs)), problems)
+        solved = outcome.solved
+        own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
+        W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
+        self.coef_ = np.ascontiguousarray(W[:, : rows.d])
+        self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
+        if self._constant:
+            self.intercept_ = self._constant * W[:, -1]
+        self.n_iter_ = int(max(s.solution.n_iter for s in solved))
+        if self._parametric is not None:
+            self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
+        return outcome
+
+    def _published(self, number, solved):
+        """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
+        w, b = np.atleast_2d(self.coef_)[number], float(self.intercept_[number])
+        parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
+        b += float(w @ self._centre)
+        if self._constant:
+            w = np.append(w, b / self._constant)
+        return Decision(solved.solution.beta, b, parametric=parametric), w
+
+    # -- parametric functions ---------------------------------------------------------------------------
+
+    def _functions_of(self, X) -> np.ndarray:
+        """φ a piece of X at a time where X is in pieces or on disk."""
+        if isinstance(X, np.ndarray) and on_disk(X):
+            step = max(1, PIECE_BYTES // (8 * X.shape[1]))
+            X = [X[a : a + step] for a in range(0, len(X), step)]
+        values = super()._functions_of
+        return np.vstack([values(x) for x in X]) if isinstance(X, list) else values(X)
+
+    # -- prediction -------------------------------------------------------------------------------------
+
+    def _decide(self, X) -> np.ndarray:
+        """f for each sample and problem."""
+        check_is_fitted(self)
+        X, rows = self._check_rows(X, reset=False)
+        return rows.dot(np.ascontiguousarray(dense(self.coef_).T, np.float64)) + self.intercept_ + self._functions_at(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearMachine(RowMachine):
+    """What LinearSVC and LinearSVR share."""
+
+    C: float = 1.0
+    fit_intercept: bool = True
+    intercept_scaling: Any = None  # a number, or None
+    dual: bool | str = "auto"
+    parametric: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self, "dual", ("auto", True, False))
+        given = self.intercept_scaling
+        sized = given is None or (is_number(given) and 0 < given < np.inf)
+        need(self, "intercept_scaling", sized, "give a number > 0, or None for an intercept without a penalty")
+        need(self, "C", self.C < np.inf, "give a finite C")
+
+    @property
+    def _free_intercept(self) -> bool:
+        return bool(self.fit_intercept) and self.intercept_scaling is None
+
+    @property
+    def _constant(self) -> float:
+        return float(self.intercept_scaling) if self.fit_intercept and self.intercept_scaling is not None else 0.0
 
     def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
         """The checked rows that are there, and the problems on them."""
@@ -183,7 +270,7 @@ class LinearMachine(Machine):
         rows, problems = machine._prepare(X, y, sample_weight)
         found: list[tuple] = []
         for C in Cs.tolist():
-            if found:  # β grows with the boxes
+            if found and getattr(self, "penalty", "l2") == "l2":  # β grows with the boxes
                 machine._starts_ = [C / machine.C * beta for beta in machine._starts_]
             machine.C = C
             machine._run(rows, [replace(p, formulation=machine._costing(p.formulation)) for p in problems])
@@ -204,63 +291,10 @@ class LinearMachine(Machine):
             return replace(formulation, machine=self._costing(formulation.machine))
         return replace(formulation, C=float(self.C))
 
-    def _present(self, X, rows: Rows, present: np.ndarray):
-        """X and its rows without those of weight 0."""
-        if len(present) == rows.n:
-            return X, rows
-        X = rows.matrix(present) if isinstance(X, list) else X[present]
-        return X, Rows.of(X, self.n_jobs)
-
-    def _solve_rows(self, rows: Rows, problems: list[Problem]) -> Outcome:
-        outcome = self._solve_all(lambda n_jobs, monitor: self._gram(Rows(rows.blocks, n_jobs)), problems)
-        solved = outcome.solved
-        own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
-        W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
-        self.coef_ = np.ascontiguousarray(W[:, : rows.d])
-        self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
-        if self._penalised_intercept:
-            self.intercept_ = float(self.intercept_scaling) * W[:, -1]
-        self.n_iter_ = int(max(s.solution.n_iter for s in solved))
-        if self._parametric is not None:
-            self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
-        return outcome
-
-    def _published(self, number, solved):
-        """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
-        w, b = np.atleast_2d(self.coef_)[number], float(self.intercept_[number])
-        parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
-        b += float(w @ self._centre)
-        if self._penalised_intercept:
-            w = np.append(w, b / float(self.intercept_scaling))
-        return Decision(solved.solution.beta, b, parametric=parametric), w
-
     def _moved(self, rows: Rows, weight: np.ndarray) -> Rows:
         """The rows seen from a centre, where the intercept is free."""
         self._centre = far_centre(rows, weight) if self._free_intercept else np.zeros(rows.d)
         return centred(rows, self._centre)
-
-    # -- parametric functions ---------------------------------------------------------------------------
-
-    def _functions_of(self, X) -> np.ndarray:
-        """φ a piece of X at a time where X is in pieces or on disk."""
-        if isinstance(X, np.ndarray) and on_disk(X):
-            step = max(1, PIECE_BYTES // (8 * X.shape[1]))
-            X = [X[a : a + step] for a in range(0, len(X), step)]
-        values = super()._functions_of
-        return np.vstack([values(x) for x in X]) if isinstance(X, list) else values(X)
-
-    # -- prediction -------------------------------------------------------------------------------------
-
-    def _decide(self, X) -> np.ndarray:
-        """f for each sample and problem."""
-        check_is_fitted(self)
-        X, rows = self._check_rows(X, reset=False)
-        return rows.dot(np.ascontiguousarray(dense(self.coef_).T, np.float64)) + self.intercept_ + self._functions_at(X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @documented
@@ -298,14 +332,39 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         ),
     }
 
+    def _check_combination(self) -> None:
+        """What goes together: l1 wants a smooth loss; it and all classes at once have a solver of their own."""
+        check_choice(self, "penalty", ("l2", "l1"))
+        check_choice(self, "multi_class", ("ovr", "crammer_singer"))
+        together = self.multi_class == "crammer_singer"
+        if not (together or self.penalty == "l1"):
+            return
+        what = "multi_class='crammer_singer'" if together else "penalty='l1'"
+        if not (isinstance(self.solver, str) and self.solver == "auto"):
+            raise ValueError(
+                f"{what} was asked for; found solver={self.solver!r}; it has a solver of its own: leave 'auto'"
+            )
+        if self.parametric is not None:
+            raise ValueError(
+                f"{what} was asked for; found parametric functions, which it does not take; leave them out"
+            )
+        if not together and self.loss not in SMOOTH:
+            raise ValueError(
+                f"penalty='l1' and loss={self.loss!r} were asked for; found no method for that combination; choose "
+                + " or ".join(f"loss={name!r}" for name in SMOOTH)
+            )
+
     def _prepare(self, X, y, sample_weight):
-        check_choice(self, "penalty", ("l2",), "; for sparse weights use scikit-learn's LinearSVC")
-        check_choice(self, "multi_class", ("ovr",), ": one class against the rest")
+        self._check_combination()
         X, rows, y, weight = self._check_input(X, y, sample_weight)
         formulation = CSVC(float(self.C), self.loss, float(self.huber_delta), self._free_intercept)
         check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         X, rows = self._present(X, rows, present)
+        self._centre = np.zeros(rows.d)
+        if self.multi_class == "crammer_singer":
+            cost = weight[present] * self.class_weight_[labels]
+            return rows, [Problem(formulation, np.arange(rows.n), labels, cost)]
         phi = self._fit_functions(X, y[present], weight[present])
         formulation = self._with_functions(formulation, phi)
         problems = []
@@ -314,10 +373,74 @@ class LinearSVC(ClassifierMixin, LinearMachine):
             factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
             target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
             problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
-        return self._moved(rows, weight[present]), problems
+        return rows if self.penalty == "l1" else self._moved(rows, weight[present]), problems
 
     def _run(self, rows, problems):
-        self._certify(self._solve_rows(rows, problems))
+        if self.multi_class == "crammer_singer":
+            self._run_together(rows, *problems)
+        elif self.penalty == "l1":
+            self._run_sparse(rows, problems)
+        else:
+            self._certify(self._solve_rows(rows, problems))
+
+    def _run_sparse(self, rows: Rows, problems: list[Problem]) -> None:
+        """Few weights: a problem for each class."""
+        started = time.perf_counter()
+        X = rows.matrix()
+        X = sp.csc_array(X) if sp.issparse(X) else np.asfortranarray(X, np.float64)
+        bias = float(self.fit_intercept) * (1.0 if self.intercept_scaling is None else float(self.intercept_scaling))
+        starts = getattr(self, "_starts_", None) if self.warm_start else None
+        found: list[Any] = [None] * len(problems)
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+
+            def solve(number: int) -> None:
+                p = problems[number]
+                start = starts[number] if starts is not None and len(starts) == len(problems) else None
+                start = start if start is not None and start.shape == (rows.d + 1,) else None
+                cost, loss = p.formulation.C * p.weight, p.formulation._loss()  # type: ignore[attr-defined]
+                problem = SparseProblem(X, p.y, cost, loss, bias, self._constant > 0.0)
+                found[number] = problem.solve(self._goal(p), monitor.part(p.label), start)
+
+            each(min(th.count(self.n_jobs), len(problems)), solve, range(len(problems)))
+        self.coef_ = np.vstack([one.w for one in found])
+        self.intercept_ = np.array([bias * one.b for one in found])
+        self.n_iter_ = max(one.n_iter for one in found)
+        self._announce(
+            [one.certificate for one in found],
+            [one.status for one in found],
+            ["proximal-newton"] * len(found),
+            [one.history for one in found],
+            [np.append(one.w, one.b) for one in found],
+            monitor,
+            started,
+        )
+
+    def _run_together(self, rows: Rows, problem: Problem) -> None:
+        """All classes at once."""
+        started = time.perf_counter()
+        X = sp.csr_array(rows.matrix(), dtype=np.float64)
+        scaling = 1.0 if self.intercept_scaling is None else float(self.intercept_scaling)
+        if self.fit_intercept:  # a feature like the others, as in LIBLINEAR
+            X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), scaling)], format="csr"))
+        # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
+        first, labels, weight = without_copies(X, problem.y, problem.weight)
+        X, cost = X[first], float(self.C) * weight
+        arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
+        machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
+        starts = getattr(self, "_starts_", None) if self.warm_start else None
+        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor:
+            given = self.random_state
+            seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
+            found = machine.solve(self._goal(problem), monitor, starts[0] if starts else None, seed)
+        W = found.W.T
+        if len(self.classes_) == 2:  # one function, positive for the second class
+            W = W[1:] - W[:1]
+        self.coef_ = np.ascontiguousarray(W[:, : rows.d])
+        self.intercept_ = scaling * W[:, -1] if self.fit_intercept else np.zeros(len(W))
+        self.n_iter_ = found.n_iter
+        self._announce(
+            [found.certificate], [found.status], ["sweeps"], [found.history], [found.alpha], monitor, started
+        )
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k), each against the rest."""
@@ -396,3 +519,118 @@ class LinearSVR(RegressorMixin, LinearMachine):
     def predict(self, X):
         """The value of the regression function at each sample."""
         return self._decide(X)[:, 0]
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearOneClassSVM(OutlierMixin, RowMachine):
+    """The half-space away from the origin that holds most samples, for data of any length, with a certificate.
+
+        min ½‖w‖² − ν n ρ + Σ max(0, ρ − wᵀx_i)
+
+    As OneClassSVM(kernel="linear") and LIBLINEAR's -s 21; scikit-learn's SGDOneClassSVM approximates it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearOneClassSVM
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> machine = LinearOneClassSVM(nu=0.1).fit(X)
+    >>> bool((machine.predict(X) == -1).mean() <= 0.1)
+    True
+    """
+
+    nu: float = 0.5
+
+    _leaves = ("coef_", "intercept_", "offset_", "fit_status_")
+    _says = {
+        "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below."),
+        "coef_": ("ndarray of shape (n_features,)", "The weights w."),
+    }
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit to samples X (n, d); y is not looked at.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), memory map, path of an .npy file, or a list \
+            of arrays with the same number of columns
+            What is not in memory is read in blocks and never loaded as a whole.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, rows = self._check_rows(X, reset=True)
+        weight = checked_weight(sample_weight, np.empty((rows.n, 1)))
+        present = np.flatnonzero(weight)
+        _, rows = self._present(X, rows, present)
+        self._centre = np.zeros(rows.d)
+        problem = Problem(OneClass(float(self.nu)), np.arange(rows.n), np.ones(rows.n), weight[present])
+        outcome = self._solve_rows(rows, [problem])
+        self.coef_ = self.coef_[0]
+        self.offset_ = -self.intercept_
+        self._certify(outcome)
+        return self
+
+    def score_samples(self, X):
+        """wᵀx for each sample."""
+        return self._decide(X)[:, 0] - self.intercept_[0]
+
+    def decision_function(self, X):
+        """Positive inside, negative outside: ``score_samples(X) - offset_``."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X):
+        """+1 for inliers, −1 for outliers."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+def l1_min_c(X, y, *, loss="squared_hinge", fit_intercept=True, intercept_scaling: float | None = 1.0) -> float:
+    """The least C for which ``LinearSVC(penalty="l1")`` has a weight that is not 0.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    loss : {"squared_hinge", "log"}, default="squared_hinge"
+        "log" is for scikit-learn's logistic regression.
+    fit_intercept : bool, default=True
+    intercept_scaling : float or None, default=1.0
+        As the machine's: a number for an intercept with a penalty, None for one without, the default of our LinearSVC.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVC, l1_min_c
+    >>> X, y = load_iris(return_X_y=True)
+    >>> least = l1_min_c(X, y, intercept_scaling=None)
+    >>> bool((LinearSVC(penalty="l1", C=0.99 * least).fit(X, y).coef_ == 0).all())
+    True
+    >>> bool((LinearSVC(penalty="l1", C=1.05 * least, tol=1e-6).fit(X, y).coef_ != 0).any())
+    True
+    """
+    X = check_array(X, accept_sparse="csc", dtype=np.float64)
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    if loss not in ("squared_hinge", "log"):
+        raise ValueError(f"a known loss was asked for; found loss={loss!r}; choose 'squared_hinge', 'log'")
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
+    penalised = bool(fit_intercept) and intercept_scaling is not None
+    bias = float(intercept_scaling) if penalised else float(bool(fit_intercept))  # type: ignore[arg-type]
+    shape = make_loss("squared_hinge", classification=True)
+    targets = [np.where(y == c, 1.0, -1.0) for c in (classes[1:] if len(classes) == 2 else classes)]
+    slope = max(steepest(X, target, shape, bias, penalised) for target in targets)
+    if not slope > 0.0:
+        raise ValueError("Ill-posed l1_min_c calculation: l1 will always select zero coefficients for this data")
+    return 1.0 / slope if loss == "squared_hinge" else 4.0 / slope  # the slope of a logistic loss is a quarter as large

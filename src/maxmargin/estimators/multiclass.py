@@ -201,11 +201,9 @@ def shaped(decisions: np.ndarray, k: int, shape: str) -> np.ndarray:
     if shape != "votes":
         scores = _ovr_decision_function(decisions < 0, -decisions, k)
         return scores if shape == "ovr" else scores.argmax(axis=1)
-    votes = np.zeros((len(decisions), k), np.int64)
-    for c, (i, j) in enumerate(zip(*np.triu_indices(k, 1), strict=True)):
-        votes[:, i] += decisions[:, c] > 0
-        votes[:, j] += decisions[:, c] <= 0
-    return votes.argmax(axis=1)
+    votes = np.empty(len(decisions), np.int64)
+    most_votes(np.ascontiguousarray(decisions, np.float64), k, votes)
+    return votes
 
 
 def decide_pairs(
@@ -339,6 +337,26 @@ def join_parts(parts, intercept, extra, out):
     """The decisions of some samples."""
     for r in range(len(out)):
         join_row(parts, intercept, extra, r, out[r])
+
+
+@jit
+def most_votes(decisions, k, out):
+    """The class with most votes, the earlier one of several, from the decisions of all pairs."""
+    count = np.empty(k, np.int64)
+    for r in range(len(out)):
+        count[:] = 0
+        c = 0
+        for i in range(k):
+            for j in range(i + 1, k):
+                one = 1 if decisions[r, c] > 0.0 else 0
+                count[i] += one
+                count[j] += 1 - one
+                c += 1
+        best = 0
+        for i in range(1, k):
+            if count[i] > count[best]:
+                best = i
+        out[r] = best
 
 
 @jit

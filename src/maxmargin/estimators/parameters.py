@@ -160,12 +160,19 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Where ``expansion`` is a number: rows drawn by chance, rows that make the objective smallest one by one, or "
         "means of clusters.",
     ),
-    "penalty": ('{"l2"}', "The penalty of the weights."),
+    "penalty": (
+        '{"l2", "l1"}',
+        'The penalty of the weights: ½‖w‖², or ‖w‖₁, which leaves few of them; "l1" wants a loss without corners.',
+    ),
     "dual": (
         '{"auto", True, False}',
         "Has no influence: a certificate needs the primal and the dual, so that every solver finds both.",
     ),
-    "multi_class": ('{"ovr"}', "One class against the rest."),
+    "multi_class": (
+        '{"ovr", "crammer_singer"}',
+        "One class against the rest, or all of them in one problem (Crammer & Singer 2001), whatever the loss and the "
+        "penalty; its intercepts are penalised as in LIBLINEAR, intercept_scaling=None being 1.",
+    ),
     "intercept_scaling": (
         "float or None",
         "None: the intercept is not penalised. A number: as in LIBLINEAR, the intercept is the weight of a constant "

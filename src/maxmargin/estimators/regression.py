@@ -78,7 +78,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         with self._once_more(outcome.monitor) as monitor:
             solver = replace(self._solver(), solver="auto")  # a named one may not take problems with closed boxes
             solving = Solving(outcome.gram, solver, self._goal, monitor, workers, classes=False)
-            found = out_of_fold(solving, problem, solved.solution.beta, folds)
+            found = out_of_fold(solving, solved, folds)
         self._width = laplace_width(problem.y - found, problem.weight)
 
     @property

@@ -23,7 +23,7 @@ from .errors import FileError
 from .liblinear import load_liblinear, save_liblinear
 from .libsvm import load_libsvm, save_libsvm
 from .models import LINEAR_MACHINES
-from .probabilities import has_probabilities, predict_proba
+from .probabilities import has_probabilities, libsvm_probabilities
 from .ranges import Ranges, read_ranges, write_ranges
 from .sklearn_models import from_sklearn, to_sklearn
 from .source import opened
@@ -41,8 +41,8 @@ __all__ = [
     "load_liblinear",
     "load_libsvm",
     "load_model",
+    "libsvm_probabilities",
     "model_format",
-    "predict_proba",
     "read_data",
     "read_ranges",
     "read_svmlight",

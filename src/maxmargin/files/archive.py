@@ -23,7 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import PSVC, PSVR
+from ..estimators import PSVC, PSVR, SVC, SVR, NuSVC, NuSVR
+from ..estimators.calibration import MARKS
 from ..estimators.parameters import ATTRIBUTES
 from ..gram import KERNELS, Kernel
 from ..solution import Certificate, History, Status
@@ -40,6 +41,7 @@ from .models import (
     need,
 )
 from .npy import read_header
+from .probabilities import calibration_from
 from .source import atomic, most_bytes
 
 __all__ = ["VERSION", "load", "save"]
@@ -49,7 +51,7 @@ UPGRADES: dict[int, Callable[[dict], dict]] = {}  # from a version to the next o
 POTENTIAL = {c.__name__: c for c in (PSVC, PSVR)}
 MACHINES = {**KERNEL_MACHINES, **LINEAR_MACHINES, **POTENTIAL}
 # Attributes that ATTRIBUTES does not tell of.
-MORE = ("alpha_", "solvers_", "probA_", "probB_", "density_marks_")
+MORE = ("alpha_", "solvers_", "full_gap_")
 NOT_KEPT = ("callback",)  # parameters that are no part of a model
 LARGEST_HEADER = 1 << 26  # bytes
 DEEPEST = 12  # levels of a header
@@ -203,7 +205,11 @@ def save(model: Any, path: str | os.PathLike) -> None:
     kept = {k for k in vars(model) if k.endswith("_") and not k.startswith("_")} & {*ATTRIBUTES, *MORE}
     fitted = {k: getattr(model, k) for k in sorted(kept)}
     if name in KERNEL_MACHINES:
-        fitted |= {"gamma": model._gamma, "weights": model._W, "dual_coef_": model._dual}
+        fitted |= {"gamma": model._gamma, "weights": model._W, "dual_coef_": model._dual, "reduced": model._reduced}
+        fitted |= {"width": model._width} if isinstance(model, (SVR, NuSVR)) else {}
+        found = getattr(model, "_calibration", None)
+        parts = None if found is None else {k: getattr(found, k) for k in ("method", "A", "B", "steps")}
+        fitted |= {"calibration": parts} if isinstance(model, CLASSIFIERS) else {}
     if name in POTENTIAL:
         gamma = model._kernel_.gamma if model._kernel_ is not None else 0.0
         fitted |= {"gamma": gamma, "weights": model._coef}
@@ -301,11 +307,13 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     known = set(MACHINES[name]().get_params(deep=False))
     need(set(params) <= known, f"parameters of {name}", shown(str(sorted(set(params) - known))))
     take = fitted.pop
+    calibration, width = take("calibration", None), take("width", None)
     if name in KERNEL_MACHINES:
         model = kernel_machine(
             name, params, take("support_vectors_"), take("dual_coef_"), take("intercept_"),
-            gamma=take("gamma"), n_features=take("n_features_in_"), support=take("support_"),
+            gamma=take("gamma"), n_features=take("n_features_in_"), support=take("support_", None),
             n_support=take("n_support_", None), classes=take("classes_", None), weights=take("weights"), derive=False,
+            reduced=bool(take("reduced", False)),
         )  # fmt: skip
     elif name in LINEAR_MACHINES:
         coef = take("coef_")
@@ -318,19 +326,21 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
         need(attribute in ATTRIBUTES or attribute in MORE, "known attributes", shown(attribute))
         setattr(model, attribute, value)
     _check_rest(model)
+    if calibration is not None:
+        need(isinstance(model, (SVC, NuSVC)) and isinstance(calibration, dict), "a calibration of classes", "another")
+        model._calibration = calibration_from(model, calibration)
+    if width is not None:
+        need(isinstance(model, (SVR, NuSVR)) and isinstance(width, float), "a width of a regression", width)
+        model._width = width
     return model
 
 
 def _check_rest(model: Any) -> None:
     """What predictions read besides."""
-    pairs = len(model.intercept_)
-    for attribute in ("probA_", "probB_"):
-        if hasattr(model, attribute):
-            values = finite(getattr(model, attribute), attribute)
-            need(values.shape == (pairs,), f"{pairs} numbers as {attribute}", values.shape)
-    if hasattr(model, "density_marks_"):
-        marks = finite(model.density_marks_, "density_marks_")
-        need(marks.ndim == 1 and len(marks) > 0 and (np.diff(marks) >= 0).all(), "ascending marks", marks.shape)
+    if hasattr(model, "prob_density_marks_"):
+        marks = finite(model.prob_density_marks_, "prob_density_marks_")
+        good = marks.ndim == 1 and len(marks) in (0, MARKS) and bool((np.diff(marks) >= 0).all())
+        need(good, f"{MARKS} marks that ascend", marks.shape)
     if hasattr(model, "feature_names_in_"):
         names, d = np.asarray(model.feature_names_in_), model.n_features_in_
         need(names.shape == (d,) and names.dtype.kind == "U", f"{d} names of features", names.shape)

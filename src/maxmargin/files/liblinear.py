@@ -8,7 +8,7 @@
     w
     0.5
 
-What is read becomes a LinearSVC or LinearSVR, a linear OneClassSVM, or scikit-learn's logistic regression.
+What is read becomes a LinearSVC, LinearSVR or LinearOneClassSVM, or scikit-learn's logistic regression.
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import LinearSVC, LinearSVR
+from ..estimators import LinearOneClassSVM, LinearSVC, LinearSVR
 from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
-from .models import MisfitError, kernel_machine, linear_machine
+from .models import MisfitError, linear_machine
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import read_lines, short
 
@@ -80,11 +77,8 @@ def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) ->
     try:
         if kind in LOGISTIC_TYPES:
             return _logistic(W, intercept, classes, "l1" if kind == "L1R_LR" else "l2")
-        if kind == "ONECLASS_SVM":  # one support vector: the weights
-            rho = header.numbers("rho", 1)
-            params = {"kernel": "linear"}
-            d, one = W.shape[1], np.ones((1, 1))
-            return kernel_machine("OneClassSVM", params, W, one, -np.array(rho), gamma=0.0, n_features=d)
+        if kind == "ONECLASS_SVM":
+            return linear_machine("LinearOneClassSVM", {}, W, -np.array(header.numbers("rho", 1)))
         params = {"fit_intercept": bias >= 0} | (SVC_TYPES | SVR_TYPES)[kind]
         return linear_machine("LinearSVC" if labelled else "LinearSVR", params, W, intercept, classes)
     except MisfitError as problem:
@@ -93,6 +87,10 @@ def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) ->
 
 def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) -> Any:
     """scikit-learn's logistic regression; several classes one against the rest, as LIBLINEAR has them."""
+    from sklearn.linear_model import LogisticRegression  # here: they take half a second to import, for few files
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
     binary = []
     for w, b in zip(W, intercept, strict=True):
         one = LogisticRegression()
@@ -111,10 +109,13 @@ def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) 
 
 
 def save_liblinear(model: Any, path: str | os.PathLike) -> None:
-    """Write a fitted LinearSVC or LinearSVR as a model file that LIBLINEAR reads, numbers exactly."""
+    """Write a fitted LinearSVC, LinearSVR or LinearOneClassSVM as a model file that LIBLINEAR reads, exactly."""
     check_is_fitted(model)
-    if not isinstance(model, (LinearSVC, LinearSVR)):
-        raise _cannot("a LinearSVC or a LinearSVR", type(model).__name__)
+    if not isinstance(model, (LinearSVC, LinearSVR, LinearOneClassSVM)):
+        raise _cannot("a LinearSVC, a LinearSVR or a LinearOneClassSVM", type(model).__name__)
+    if isinstance(model, LinearOneClassSVM):
+        _save_one_class(model, path)
+        return
     if model._parametric is not None:
         raise _cannot("a model without parametric functions", "some")
     W, labels = dense(model.coef_), []
@@ -132,6 +133,14 @@ def save_liblinear(model: Any, path: str | os.PathLike) -> None:
         file.write(f"nr_feature {W.shape[1]}\nbias {1 if with_bias else -1}\nw\n")
         rows = W.T.tolist() + ([model.intercept_.tolist()] if with_bias else [])
         file.writelines(" ".join(map(short, row)) + " \n" for row in rows)
+
+
+def _save_one_class(model: Any, path: str | os.PathLike) -> None:
+    w = dense(model.coef_)[0]
+    with atomic(path, "w") as file:
+        file.write(f"solver_type ONECLASS_SVM\nnr_class 2\nnr_feature {len(w)}\nbias -1\n")
+        file.write(f"rho {-model.intercept_[0]:.17g}\nw\n")
+        file.writelines(short(v) + " \n" for v in w.tolist())
 
 
 def _solver_type(model: Any) -> str:

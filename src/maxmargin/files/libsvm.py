@@ -29,6 +29,7 @@ from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
 from .models import CLASSIFIERS, MisfitError, kernel_machine
+from .probabilities import give_probabilities, libsvm_words
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import pairs_of, read_lines, short
 
@@ -61,7 +62,7 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     Returns
     -------
     estimator
-        It predicts at once. Where the file has probabilities, ``probA_``, ``probB_`` and ``density_marks_`` are theirs.
+        It predicts at once, and where the file has probabilities these, too: ``predict_proba``, ``predict_interval``.
     """
     with opened(path) as file:
         header = Header(path, file, "SV", WORDS)
@@ -125,8 +126,7 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
         )
     except MisfitError as problem:
         raise FileError(path, str(problem)) from None
-    _give_probabilities(model, header, pairs)
-    return model
+    return _with_probabilities(model, header, pairs)
 
 
 def _kernel_params(header: Header, kernel: str) -> dict[str, Any]:
@@ -142,13 +142,13 @@ def _kernel_params(header: Header, kernel: str) -> dict[str, Any]:
     return params
 
 
-def _give_probabilities(model: Any, header: Header, pairs: int) -> None:
-    if "probA" in header:
-        model.probA_ = np.array(header.numbers("probA", pairs))
-    if "probB" in header:
-        model.probB_ = np.array(header.numbers("probB", pairs))
-    if "prob_density_marks" in header:
-        model.density_marks_ = np.array(header.numbers("prob_density_marks", MARKS))
+def _with_probabilities(model: Any, header: Header, pairs: int) -> Any:
+    A, B = (header.numbers(name, pairs) if name in header else None for name in ("probA", "probB"))
+    marks = header.numbers("prob_density_marks", MARKS) if "prob_density_marks" in header else None
+    if marks is not None and marks != sorted(marks):
+        raise header.fail("prob_density_marks", "marks that ascend", "others")
+    give_probabilities(model, A, B, marks)
+    return model
 
 
 def save_libsvm(model: Any, path: str | os.PathLike) -> None:
@@ -180,10 +180,8 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
         file.write("rho " + " ".join(f"{-b:.17g}" for b in model.intercept_.tolist()) + "\n")
         if labels:
             file.write("label " + " ".join(map(str, labels)) + "\n")
-        for word, attribute in (("probA", "probA_"), ("probB", "probB_"), ("prob_density_marks", "density_marks_")):
-            values = getattr(model, attribute, None)
-            if values is not None and len(values):
-                file.write(f"{word} " + " ".join(f"{v:.17g}" for v in np.asarray(values).tolist()) + "\n")
+        for word, values in libsvm_words(model).items():
+            file.write(f"{word} " + " ".join(f"{v:.17g}" for v in values) + "\n")
         if labels:
             file.write("nr_sv " + " ".join(map(str, counts)) + "\n")
         file.write("SV\n")
@@ -197,10 +195,14 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
 
 def _layout(model: Any) -> tuple[np.ndarray, list[int], list[int]]:
     """The order of the support vectors in the file, the labels, and how many vectors each has."""
-    total = int(model.n_support_.sum())
+    total = model._dual.shape[1]
     if not isinstance(model, CLASSIFIERS):
         return np.arange(total), [], []
     labels, counts = model.classes_, model.n_support_.tolist()
+    if model._reduced:  # points of no class: of two, each may have all of them
+        if len(labels) > 2:
+            raise _cannot("support vectors that belong to classes", "an expansion on few points, of several classes")
+        counts = [0, total]
     whole = labels.dtype.kind in "biu" or (labels.dtype.kind == "f" and (labels == np.rint(labels)).all())
     if not whole or np.abs(labels.astype(np.float64)).max() > LARGEST_LABEL:
         raise _cannot("labels that are whole numbers", ", ".join(map(repr, labels[:3].tolist())))

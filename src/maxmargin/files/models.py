@@ -12,17 +12,28 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators import SVC, SVDD, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from ..estimators import SVC, SVDD, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from ..estimators.checks import check_sparse
 from ..estimators.kernel import MOST_WEIGHTS
 from ..estimators.multiclass import pair_weights
 from ..gram import KERNELS, Kernel
 
-__all__ = ["CLASSIFIERS", "KERNEL_MACHINES", "LINEAR_MACHINES", "MisfitError", "kernel_machine", "linear_machine"]
+__all__ = [
+    "CLASSIFIERS",
+    "KERNEL_MACHINES",
+    "LINEAR_MACHINES",
+    "MisfitError",
+    "finite",
+    "kernel_machine",
+    "linear_machine",
+    "need",
+    "widen",
+]
 
 KERNEL_MACHINES = {c.__name__: c for c in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
-LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR)}
+LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR, LinearOneClassSVM)}
 CLASSIFIERS = (SVC, NuSVC, LinearSVC)
+LONGEST_FOUND = 80  # characters of what was found that an error repeats
 
 
 class MisfitError(ValueError):
@@ -32,7 +43,8 @@ class MisfitError(ValueError):
 def need(ok: Any, asked: str, found: Any) -> None:
     """A MisfitError unless it is so."""
     if not ok:
-        raise MisfitError(f"{asked} was asked for; found {found}; the file is damaged, or no model of ours")
+        what = " ".join(str(found).split())[:LONGEST_FOUND]
+        raise MisfitError(f"{asked} was asked for; found {what}; the file is damaged, or no model of ours")
 
 
 def finite(a: Any, name: str) -> np.ndarray:
@@ -58,10 +70,13 @@ def kernel_machine(
     classes: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     derive: bool = True,
+    reduced: bool = False,
 ) -> Any:
     """A kernel machine that predicts at once.
 
     ``weights`` are those of the features, for a linear kernel; ``derive``: where none are given, they are added up.
+
+    ``reduced``: the points belong to no class, and have a coefficient for each pair of classes.
 
     ``dual`` and ``intercept`` are as the estimators have them: positive decisions are for ``classes[1]`` of two
     classes, and for the first of a pair of more.
@@ -74,7 +89,9 @@ def kernel_machine(
     dual, intercept = np.ascontiguousarray(finite(dual, "coefficients")), finite(intercept, "intercepts")
     k = len(classes) if isinstance(model, CLASSIFIERS) and classes is not None else 0
     need(k >= 2 or not isinstance(model, CLASSIFIERS), "two classes or more", k)
-    rows, problems = max(1, k - 1), max(1, k * (k - 1) // 2)
+    problems = max(1, k * (k - 1) // 2)
+    rows = problems if reduced else max(1, k - 1)
+    need(not reduced or isinstance(model, (SVC, SVR)), "an expansion of an SVC or an SVR", name)
     need(dual.ndim == 2 and dual.shape[0] == rows, f"{rows} rows of coefficients", dual.shape)
     need(intercept.shape == (problems,), f"{problems} intercepts", intercept.shape)
     total = dual.shape[1]
@@ -97,8 +114,9 @@ def kernel_machine(
             vectors = np.ascontiguousarray(finite(vectors, "support vectors"), dtype)
     if k:
         counts = np.asarray(n_support)
-        whole = counts.shape == (k,) and counts.dtype.kind in "iu" and counts.min() >= 0
-        need(whole and counts.sum() == total, f"numbers of support vectors of {k} classes with sum {total}", counts)
+        whole = counts.dtype.kind in "iu" and counts.min(initial=0) >= 0
+        fits = counts.shape in ((1,), (k,)) if reduced else counts.shape == (k,) and counts.sum() == total
+        need(whole and fits, f"numbers of support vectors of {k} classes with sum {total}", counts)
         model.classes_ = np.asarray(classes)
         need(len(np.unique(model.classes_)) == k, "different classes", "some twice")
         model.n_support_ = counts.astype(np.int32)
@@ -108,6 +126,8 @@ def kernel_machine(
     model.n_features_in_, model.shape_fit_ = int(n_features), (total, int(n_features))
     model.support_, model.support_vectors_ = support.astype(np.int32), vectors
     model._sparse, model._dual = sp.issparse(vectors), dual
+    if reduced:
+        model._reduced = model._stops_on_gap = True
     model.dual_coef_ = sp.csr_matrix(dual) if model._sparse else dual
     model.intercept_, model.fit_status_ = intercept, 0
     if isinstance(model, (OneClassSVM, SVDD)):
@@ -140,7 +160,7 @@ def _give_weights(model, weights: np.ndarray | None, derive: bool, problems: int
         need(model.kernel == "linear" and weights.shape == (problems, d), f"weights {(problems, d)}", weights.shape)
         model._W = weights
     elif derive and weighed:
-        several = isinstance(model, CLASSIFIERS) and len(model.classes_) > 2
+        several = isinstance(model, CLASSIFIERS) and len(model.classes_) > 2 and not model._reduced
         dual, vectors = model.dual_coef_, model.support_vectors_
         found = pair_weights(dual, model.n_support_, vectors) if several else dual @ vectors
         model._W = np.ascontiguousarray(found.toarray() if sp.issparse(found) else found)
@@ -164,6 +184,17 @@ def linear_machine(
         need(len(np.unique(model.classes_)) == k, "different classes", "some twice")
     model.coef_ = np.ascontiguousarray(coef if name == "LinearSVC" else coef[0])
     model.intercept_, model.fit_status_ = intercept, 0
+    if name == "LinearOneClassSVM":
+        model.offset_ = -intercept
     model.n_features_in_ = coef.shape[1]
     model._centre = np.zeros(coef.shape[1])
     return model
+
+
+def widen(model: Any, n_features: int) -> None:
+    """Make a kernel machine ready for samples with more features, which those that it was trained on had not."""
+    vectors = sp.csr_matrix(model.support_vectors_)  # there may be any number of features
+    model.support_vectors_ = sp.csr_matrix(
+        (vectors.data, vectors.indices, vectors.indptr), shape=(vectors.shape[0], n_features)
+    )
+    model.n_features_in_ = n_features

@@ -1,12 +1,12 @@
-"""Probabilities from what LIBSVM's model files say: sigmoids of the decisions, coupled over pairs of classes.
+"""Probabilities in LIBSVM's model files, and what they are called in our estimators.
 
-| file                 | says                                                                       |
-| -------------------- | -------------------------------------------------------------------------- |
-| `probA`, `probB`     | P(first of a pair) = 1 / (1 + exp(A f + B)), for each pair (Platt 2000)     |
-| `probA` of an SVR    | the width σ of a Laplace distribution of the errors                        |
-| `prob_density_marks` | decisions of a one-class machine at tenths of the probability to be normal |
+| file                 | says                                                                        |
+| -------------------- | --------------------------------------------------------------------------- |
+| `probA`, `probB`     | P(first label of a pair) = 1 / (1 + exp(A f + B)), for each pair            |
+| `probA` of an SVR    | the width of a Laplace distribution of the errors                           |
+| `prob_density_marks` | decisions of a one-class machine at tenths of the probability to be normal  |
 
-Pairs are coupled by the second method of Wu, Lin & Weng 2004.
+With two classes the first label of a file is our second class, so that B changes its sign.
 """
 
 from __future__ import annotations
@@ -15,75 +15,71 @@ from typing import Any
 
 import numpy as np
 
-from .models import CLASSIFIERS
+from ..estimators import SVR, NuSVR, OneClassSVM
+from ..estimators.calibration import CALIBRATIONS, Calibration
+from .models import CLASSIFIERS, finite, need
 
-__all__ = ["couple", "has_probabilities", "predict_proba", "sigmoid"]
-
-LEAST = 1e-7  # probability of one of a pair, as in LIBSVM
-CLOSE = 0.005  # divided by the number of classes: where LIBSVM's iteration stops
-LEAST_STEPS = 100
-OUTSIDE, INSIDE = 0.001, 0.999  # of a one-class machine, beyond the first and the last mark
+__all__ = ["calibration_from", "give_probabilities", "has_probabilities", "libsvm_probabilities", "libsvm_words"]
 
 
 def has_probabilities(model: Any) -> bool:
-    """Whether a model read from a file knows probabilities."""
+    """Whether a model knows probabilities (for regression: the width of its errors)."""
     if isinstance(model, CLASSIFIERS):
-        return hasattr(model, "probA_") and hasattr(model, "probB_")
-    return hasattr(model, "density_marks_")
+        return getattr(model, "_calibration", None) is not None
+    if isinstance(model, (SVR, NuSVR)):
+        return model._width is not None
+    return isinstance(model, OneClassSVM) and len(getattr(model, "prob_density_marks_", ())) > 0
 
 
-def sigmoid(f: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(A f + B)), without overflow."""
-    z = f * A + B
-    small = np.exp(-np.abs(z))
-    return np.where(z >= 0, small / (1.0 + small), 1.0 / (1.0 + small))
+def give_probabilities(model: Any, A: Any = None, B: Any = None, marks: Any = None) -> None:
+    """What a file of LIBSVM's says of probabilities becomes part of a model that was read from it."""
+    if isinstance(model, CLASSIFIERS) and A is not None and B is not None:
+        sign = -1.0 if len(model.classes_) == 2 else 1.0
+        model._calibration = Calibration("sigmoid", np.array(A, np.float64), sign * np.array(B, np.float64))
+        model.probability = True
+    elif isinstance(model, (SVR, NuSVR)) and A is not None:
+        model._width, model.probability = float(A[0]), True
+    elif isinstance(model, OneClassSVM) and marks is not None:
+        model.prob_density_marks_, model.probability = np.array(marks, np.float64), True
 
 
-def couple(first: np.ndarray, k: int) -> np.ndarray:
-    """Probabilities of k classes (n, k) from those of the first of each pair (n, pairs)."""
-    n = len(first)
-    R = np.zeros((n, k, k))
-    i, j = np.triu_indices(k, 1)
-    R[:, i, j], R[:, j, i] = first, 1.0 - first
-    Q = -R.transpose(0, 2, 1) * R
-    Q[:, np.arange(k), np.arange(k)] = (R.transpose(0, 2, 1) ** 2).sum(axis=2)
-    p = np.full((n, k), 1.0 / k)
-    going = np.arange(n)
-    for _ in range(max(LEAST_STEPS, k)):
-        Qp = np.einsum("nij,nj->ni", Q[going], p[going])
-        pQp = (p[going] * Qp).sum(axis=1)
-        far = np.abs(Qp - pQp[:, None]).max(axis=1) >= CLOSE / k
-        going, Qp, pQp = going[far], Qp[far], pQp[far]
-        if not len(going):
-            break
-        q, part = Q[going], p[going]
-        for t in range(k):
-            step = (pQp - Qp[:, t]) / q[:, t, t]
-            part[:, t] += step
-            pQp = (pQp + step * (step * q[:, t, t] + 2.0 * Qp[:, t])) / (1.0 + step) ** 2
-            Qp = (Qp + step[:, None] * q[:, t]) / (1.0 + step)[:, None]
-            part /= (1.0 + step)[:, None]
-        p[going] = part
-    return p
-
-
-def predict_proba(model: Any, X: Any) -> np.ndarray:
-    """Probabilities (n, classes) in the order of ``classes_``; for a one-class machine of (normal, outlier)."""
+def libsvm_words(model: Any) -> dict[str, list[float]]:
+    """What a file of LIBSVM's says of a model's probabilities, by keyword."""
     if not has_probabilities(model):
+        return {}
+    if isinstance(model, OneClassSVM):
+        return {"prob_density_marks": model.prob_density_marks_.tolist()}
+    if isinstance(model, (SVR, NuSVR)):
+        return {"probA": model.probA_.tolist()}
+    if model._calibration.method == "isotonic":
         raise ValueError(
-            "probabilities were asked for; found a model without any; train it with -b 1 (probability=True)"
+            "a model file of LIBSVM needs a sigmoid for probabilities; found calibration='isotonic'; use "
+            "maxmargin.files.save, which takes all"
         )
-    if not isinstance(model, CLASSIFIERS):
-        normal = _normal(model.density_marks_, model.decision_function(X))
-        return np.column_stack([normal, 1.0 - normal])
-    k = len(model.classes_)
-    f = model._decide(X, "ovo")  # type: ignore[call-arg]
-    if k == 2:
-        second = np.clip(sigmoid(f, model.probA_[0], model.probB_[0]), LEAST, 1.0 - LEAST)
-        return np.column_stack([1.0 - second, second])
-    return couple(np.clip(sigmoid(f, model.probA_, model.probB_), LEAST, 1.0 - LEAST), k)
+    sign = -1.0 if len(model.classes_) == 2 else 1.0
+    return {"probA": model._calibration.A.tolist(), "probB": (sign * model._calibration.B).tolist()}
 
 
-def _normal(marks: np.ndarray, f: np.ndarray) -> np.ndarray:
-    tenths = np.searchsorted(marks, f, side="right") / len(marks)
-    return np.where(f < marks[0], OUTSIDE, np.where(f > marks[-1], INSIDE, tenths))
+def libsvm_probabilities(model: Any, X: Any) -> np.ndarray:
+    """Probabilities (n, classes) as LIBSVM computes them: the largest need not be that of the class with most votes."""
+    k, values = len(model.classes_), model._decide(X, "ovo")
+    return model._calibration.probabilities(-values[:, None] if k == 2 else values, k)
+
+
+def calibration_from(model: Any, stored: dict[str, Any]) -> Calibration:
+    """A calibration from the parts that a file has, if they fit the model."""
+    pairs = len(model.intercept_)
+    method, A, B, steps = (stored.get(name) for name in ("method", "A", "B", "steps"))
+    need(method in CALIBRATIONS, f"a calibration out of {CALIBRATIONS}", method)
+    A, B = finite(A, "A"), finite(B, "B")
+    need(A.shape == B.shape == (pairs,), f"{pairs} sigmoids", (A.shape, B.shape))
+    curves = []
+    count = pairs if method == "isotonic" else 0
+    need(isinstance(steps, list) and len(steps) == count, f"{count} curves", steps)
+    for curve in steps or []:
+        need(isinstance(curve, tuple) and len(curve) == 2, "decisions and values of a curve", "others")
+        f, p = (finite(part, "curve") for part in curve)
+        rising = f.ndim == 1 and f.shape == p.shape and len(f) > 0 and bool((np.diff(f) >= 0).all())
+        need(rising and p.min() >= 0 and p.max() <= 1, "decisions that ascend, and probabilities", "others")
+        curves.append((f, p))
+    return Calibration(str(method), A, B, curves)

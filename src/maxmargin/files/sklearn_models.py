@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import svm
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import dense
+from ..estimators.calibration import Calibration
 from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
 
 __all__ = ["from_sklearn", "to_sklearn"]
@@ -17,9 +17,15 @@ __all__ = ["from_sklearn", "to_sklearn"]
 SHARED = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "LinearSVC", "LinearSVR")
 
 
+def _theirs(name: str) -> type:
+    from sklearn import svm  # here: other files do not wait for it
+
+    return getattr(svm, name)
+
+
 def _kind(model: Any, ours: bool) -> str:
     for name in SHARED:
-        cls = (KERNEL_MACHINES | LINEAR_MACHINES)[name] if ours else getattr(svm, name)
+        cls = (KERNEL_MACHINES | LINEAR_MACHINES)[name] if ours else _theirs(name)
         if type(model) is cls:
             return name
     whose = "maxmargin" if ours else "scikit-learn"
@@ -72,8 +78,9 @@ def from_sklearn(model: Any) -> Any:
             classes=getattr(model, "classes_", None),
         )
         found.shape_fit_ = model.shape_fit_
-        if len(getattr(model, "_probA", ())):
-            found.probA_, found.probB_ = np.array(model._probA), np.array(model._probB)
+        if name in ("SVC", "NuSVC") and len(getattr(model, "_probA", ())):  # signs as ours: the first class of a pair
+            found._calibration = Calibration("sigmoid", np.array(model._probA), np.array(model._probB))
+            found.probability = True
     if hasattr(model, "feature_names_in_"):
         found.feature_names_in_ = model.feature_names_in_
     if hasattr(model, "class_weight_"):
@@ -93,7 +100,7 @@ def to_sklearn(model: Any) -> Any:
         raise TypeError(
             "a model without parametric functions was asked for; found some; scikit-learn has no place for it"
         )
-    cls = getattr(svm, name)
+    cls = _theirs(name)
     params = _shared_params(model, cls)
     if name in LINEAR_MACHINES:
         known = {
@@ -127,12 +134,14 @@ def _full_csr(dual: np.ndarray) -> sp.csr_matrix:
 
 def _give_libsvm(found: Any, model: Any, name: str) -> None:
     """What scikit-learn's LIBSVM reads."""
+    if model._reduced and isinstance(model, CLASSIFIERS):
+        raise TypeError("support vectors that belong to classes were asked for; found an expansion on few points")
     sparse = sp.issparse(model.support_vectors_)
     total = int(model.n_support_.sum())
     two = isinstance(model, CLASSIFIERS) and len(model.classes_) == 2
     dual = np.ascontiguousarray(dense(model.dual_coef_), np.float64)
     inner = -dual if two else dual
-    found.support_ = np.array(model.support_, np.int32)
+    found.support_ = np.array(getattr(model, "support_", np.arange(total)), np.int32)
     found.support_vectors_ = (
         sp.csr_matrix(model.support_vectors_, dtype=np.float64)
         if sparse
@@ -145,7 +154,7 @@ def _give_libsvm(found: Any, model: Any, name: str) -> None:
     counts = model.n_support_ if isinstance(model, CLASSIFIERS) else [total, total]
     found._n_support = np.array(counts, np.int32)
     found._probA = found._probB = np.empty(0)
-    if hasattr(model, "probA_") and hasattr(model, "probB_"):
+    if isinstance(model, CLASSIFIERS) and len(model.probA_):
         found._probA, found._probB = np.array(model.probA_), np.array(model.probB_)
     found._effective_probability = bool(len(found._probA))
     found._gamma, found._sparse = float(model._gamma), sparse

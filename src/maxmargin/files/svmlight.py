@@ -144,6 +144,8 @@ class _Parser:
         line = text[start : start + LONGEST_NUMBER + at - start].tobytes().split(b"\n", 1)[0]
         token = line[at - start :].split(None, 1)[0] if line[at - start :].strip() else b""
         what = shown(token) if token else "the end of the line"
+        if code == numbers.GLUED and token[:1] in (b",", b";"):
+            what += ' (for a table give format="csv", --format csv in a shell)'
         raise FileError(self.path, numbers.COMPLAINTS[code].format(what), self.lines + lines + 1, at - start + 1)
 
     def _by_python(self, text: np.ndarray, values: np.ndarray) -> None:

@@ -119,7 +119,7 @@ def read_table(path: str | os.PathLike, format: str, target: str | int | None = 
     first = 2 if names and format != "parquet" else 1
     for position, column in enumerate(features.columns):
         if not pd.api.types.is_numeric_dtype(features[column]):
-            bad = pd.to_numeric(features[column], errors="coerce").isna().to_numpy()
+            bad = [not _is_number(str(value)) for value in features[column]]
             row = int(np.argmax(bad))
             what = shown(str(features[column].iloc[row]))
             place = position + 1 + (position >= number)

@@ -15,18 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..losses import Loss, make_loss
-from ..problem import ERM, QP
-from ..solution import Solution
-from .base import Decision, Samples, equality_rows
+from .risk import Risk
 
 __all__ = ["CSVC"]
 
 
 @dataclass(frozen=True)
-class CSVC:
+class CSVC(Risk):
     """Soft-margin classification of y in {−1, +1}."""
 
     C: float = 1.0
@@ -34,29 +30,5 @@ class CSVC:
     huber_delta: float = 0.5
     fit_intercept: bool = True
 
-    def __post_init__(self) -> None:
-        self._loss()  # which says so if there is no such loss
-
     def _loss(self) -> Loss:
         return make_loss(self.loss, classification=True, delta=self.huber_delta)
-
-    def qp(self, samples: Samples) -> QP:
-        """The dual problem."""
-        return self.erm(samples).qp()
-
-    def erm(self, samples: Samples) -> ERM:
-        """The primal problem."""
-        bias = equality_rows(len(samples.y), self.fit_intercept)
-        return ERM(samples.K, samples.y, self.C * samples.weight, self._loss(), bias)
-
-    def decision(self, qp: QP, solution: Solution) -> Decision:
-        """β and the bias, which is the multiplier of Σβ = 0."""
-        return Decision(solution.beta, float(solution.multipliers[: int(self.fit_intercept)].sum()))
-
-    def unit(self, weight: np.ndarray) -> float:
-        """Violations are in units of f."""
-        return 1.0
-
-    def point(self, qp: QP, published: Decision) -> tuple[np.ndarray, np.ndarray]:
-        """The same numbers again."""
-        return published.coef, np.full(int(self.fit_intercept), published.intercept)

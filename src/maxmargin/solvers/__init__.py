@@ -21,6 +21,7 @@ from .interior_point import InteriorPoint
 from .mpd import MPD
 from .nearest_point import NearestPoint
 from .newton import Newton
+from .pcg import PCG
 from .potential_smo import PotentialSMO
 from .sor import SOR, Adatron
 
@@ -38,6 +39,7 @@ __all__ = [
     "InteriorPoint",
     "Newton",
     "NearestPoint",
+    "PCG",
     "PotentialSMO",
     "Solver",
     "judged",
@@ -56,6 +58,7 @@ SOLVERS: dict[str, type] = {
     "adatron": Adatron,
     "sor": SOR,
     "newton": Newton,
+    "pcg": PCG,
     "nearest-point": NearestPoint,
     "asvm": ASVM,
     "potential-smo": PotentialSMO,

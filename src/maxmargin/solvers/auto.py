@@ -8,6 +8,8 @@
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix or its features fit, the      |
 |                                                    | interior method once pair steps have cost as much, and pair   |
 |                                                    | steps again                                                   |
+| a kernel, a squared loss, noise: most points of a    | Newton: one system of all of them in place of steps on each;  |
+|   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
@@ -29,13 +31,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import memory
 from ..goal import Goal
-from ..gram import Factored, Gram, Relation, as_gram, low_rank
+from ..gram import Factored, Gram, Relation, as_gram, cache_bytes, low_rank
 from ..monitor import Monitor
-from ..problem import QP
+from ..problem import ERM, QP
 from ..solution import Solution, Status
 from .base import GOAL, beginning, linear_form, run
 from .interior_point import screens
+from .newton import Newton
 from .parts.fixed_sums import pairs_keep
 from .parts.reach import out_of_reach, pair_patience
 
@@ -56,6 +60,11 @@ PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
 PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
 PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
+
+NOISE_FROM = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
+NOISE_SAMPLES, NOISE_TOL = (500, 1000), 0.1  # points that tell, in no time, how coefficients grow in number
+NOISY = 0.4  # of all points will have one: a9a (0.6) and covtype (0.7) are, USPS (0.2) and MNIST (0.3) are not
+NOISE_ROOM = 1.5  # times what their matrix takes must be free
 
 EXACT = 1e-12  # relative gap: violations that are left then are rounding
 FINAL = (Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK, Status.UNBOUNDED)
@@ -94,7 +103,9 @@ class Auto:
         steps = 0
         problem = qp
         while True:
-            plan = plan_for(problem, goal) if self.solver == "auto" else [Try(self.solver)]
+            plan = [Try(self.solver)]
+            if self.solver == "auto":
+                plan = plan_for(problem, goal, self.options.get("cache_size", "auto"))
             for turn in plan:
                 warm = start if best is None else None if turn.cold else best.beta
                 others = self.looks and turn is not plan[-1]  # who have looks of the same length to make
@@ -138,14 +149,14 @@ class Auto:
         return replace(found, n_iter=-(-found.n_iter // pace), solver=found.solver or name)
 
 
-def plan_for(qp: QP, goal: Goal) -> list[Try]:
+def plan_for(qp: QP, goal: Goal, cache_size: float | str = "auto") -> list[Try]:
     """The table above."""
     if qp.exact() is not qp and knows_features(qp.H):
         return [Try("interior-point"), Try("mpd")]
     if isinstance(qp.H, Relation) and not len(qp.A):
         return [Try("columns"), *kernel_plan(qp)]
     if not knows_features(qp.H):
-        return kernel_plan(qp)
+        return [Try("newton")] * newton_pays(qp, cache_size) + kernel_plan(qp)
     form = linear_form(qp.H)
     assert form is not None
     interior = Try("interior-point", cold=not screens(qp))
@@ -173,6 +184,31 @@ def kernel_plan(qp: QP) -> list[Try]:
         Try("interior-point", cold=True),
         Try("decomposition", pair_trial(qp, LAST)),
     ]
+
+
+def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
+    """Whether a squared loss and noise will give so many points a coefficient that steps on few of them take longer.
+
+    Coefficients grow in number with the points where classes overlap or targets are noisy, and with about their root
+    where not (PRIMAL §5.2; Steinwart 2003). Two samples tell how fast, and so how many there will be.
+    """
+    erm = qp.primal
+    if erm is None or qp.n < NOISE_FROM or qp.ridge is None or np.isfinite(qp.lower + qp.upper).any():
+        return False
+    mixed = np.random.default_rng(0).permutation(qp.n)
+    counts = []
+    for size in NOISE_SAMPLES:
+        index = np.sort(mixed[:size])
+        phi = erm.phi[:, index] if len(erm.phi) else erm.phi
+        part = ERM(as_gram(erm.K).take(index), erm.y[index], erm.cost[index] * (qp.n / size), erm.loss, phi)
+        found = Newton(growing=False).solve(part, Goal(violation=NOISE_TOL * float(np.abs(qp.p).mean() or 1.0)))
+        counts.append(max(1, int(np.count_nonzero(found.beta))))
+    few, more = counts
+    share = more / NOISE_SAMPLES[1] * (more / few / 2) ** np.log2(qp.n / NOISE_SAMPLES[1])
+    budget = cache_bytes(cache_size)
+    room = memory.left_for_one() if budget is None else budget
+    needed = 0.5 * as_gram(erm.K).dtype.itemsize * (min(1.0, share) * qp.n) ** 2
+    return bool(share >= NOISY and NOISE_ROOM * needed <= room)
 
 
 def pair_trial(qp: QP, times: float = 1.0) -> dict:

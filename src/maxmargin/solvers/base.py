@@ -22,6 +22,7 @@ __all__ = [
     "GOAL",
     "Answer",
     "LinearForm",
+    "Proofs",
     "Solver",
     "answer",
     "beginning",
@@ -122,6 +123,21 @@ def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.nda
     yield groups.multipliers(qp, beta, H_beta)
     if groups.count:
         yield groups.balanced(qp, beta, H_beta)
+
+
+class Proofs:
+    """Answers to a problem, for parts, which know no solver."""
+
+    def __init__(self, qp: QP, goal: Goal) -> None:
+        self.qp, self.goal, self.spent = qp, goal, spent(goal)
+
+    def of(self, beta: np.ndarray, eta: np.ndarray) -> Answer:
+        """The answer at a point."""
+        return answer(self.qp, self.goal, beta, [eta])
+
+    def better(self, one: Answer | None, other: Answer) -> Answer:
+        """The better of two answers; there may be none before."""
+        return better(self.goal, one, other)
 
 
 def first_point(qp: QP, start: np.ndarray | None = None) -> np.ndarray:

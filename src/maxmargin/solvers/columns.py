@@ -17,8 +17,8 @@ Columns of a smooth kernel are nearly copies of their neighbours. When the one t
 neighbours are content; sweeps over all coordinates in turn would bring them all in, and Newton steps would have to push
 them out again one by one (abalone: 499 columns in place of 29 when the largest violation is 0.8).
 
-Where K is sparse and W has grown larger than its columns are long, a step on a column's own entries is cheaper than one
-on H_WW: then W is swept, and its matrix is not computed.
+Where K is sparse and W has grown larger than its columns are long, W is swept (parts/sparse_columns.py), and its matrix
+is not computed.
 
 Two columns that are equal make H_WW singular: a Newton step then has a ridge of its own, which changes its length and
 not where it leads, for the next one begins where it ended.
@@ -33,14 +33,15 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from .. import memory
-from .._jit import inline, jit
+from .._jit import jit
 from ..goal import Goal
-from ..gram import Gram, Relation, as_gram
+from ..gram import Gram, as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close, spent
 from .parts.cholesky import cholesky
+from .parts.sparse_columns import SparseColumns, violation
 
 __all__ = ["Columns"]
 
@@ -56,11 +57,6 @@ CHEAP = 256  # columns in use: up to here a factorisation costs less than those 
 NEWTON, NEWTON_OF_MANY = 30, 1  # steps in a row that are cut short by a bound
 RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation succeeds
 ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
-SPARSE_STEP = 4  # entries of the matrix that a step on it looks at in the time of one entry of a sparse column
-SWEEPS = 3  # over sparse columns between two points of an extrapolation
-SPARSE_ROUNDS = 1000  # of them
-ANDERSON = 5  # points that tell where sweeps lead
-ANDERSON_RIDGE = 1e-12  # of the trace, for points that are nearly in line
 STALLS = 3  # passes without a smaller objective before rounding is blamed
 STALL_DECREASE = 1e-14  # of the objective
 
@@ -99,7 +95,7 @@ class Columns:
         beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
         best: Answer | None = None
         held: _Held | None = None
-        sweeper = _Sweeper.of(qp, gram)
+        sweeper = SparseColumns.of(qp, gram)
         most = goal.max_iter if goal.max_iter > 0 else PASSES
         passes, stalls, value, extra, small = 0, 0, np.inf, 1.0, 1.0
         while True:
@@ -128,7 +124,7 @@ class Columns:
             if stalls:  # what is left is in the last digits of what the working set keeps
                 small, extra = 0.1 * small, 2.0 * extra
             W = self._chosen(beta, d, extra)
-            if sweeper is not None and sweeper.suits(W):
+            if sweeper is not None and len(W) > CHEAP and sweeper.suits(W):
                 beta, stop = sweeper.solve(beta, W, small * INNER * worst, monitor)
             elif 8 * len(W) ** 2 > memory.left_for_one():
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
@@ -248,125 +244,12 @@ class _Part:
         return float(g @ change + 0.5 * change @ (H @ change))
 
 
-class _Sweeper:
-    """Sweeps over the sparse columns of a relation: a step costs its column's entries, however large the set.
-
-    K̃_j = √ω (K_j − μ_j) / ν_j is dense, but with v = Σ_j β_j ω K_j / ν_j its product with K̃β is
-    (K_jᵀv − μ_j 1ᵀv) / ν_j: what centring takes from v sums up to nothing.
-    """
-
-    def __init__(self, qp: QP, relation: Relation, columns: tuple) -> None:
-        self.qp, self.relation, self.columns = qp, relation, columns
-        self.weight = relation.root * relation.root
-        self.mass = float(self.weight.sum())
-        self.lengths = np.diff(columns[0])
-
-    @classmethod
-    def of(cls, qp: QP, gram: Gram) -> _Sweeper | None:
-        """For a relation with sparse columns."""
-        columns = gram.compressed if isinstance(gram, Relation) else None
-        return None if columns is None else cls(qp, gram, columns)  # type: ignore[arg-type]
-
-    def suits(self, W: np.ndarray) -> bool:
-        """Whether a step on a column is so much cheaper than one on the matrix that no Newton step makes up for it."""
-        return len(W) > CHEAP and SPARSE_STEP * float(self.lengths[W].mean()) < len(W)
-
-    def solve(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor):
-        """β after sweeps over W, and the reason to stop if there is one."""
-        qp, relation, beta = self.qp, self.relation, beta.copy()
-        used = np.flatnonzero(beta)
-        coef = np.zeros(relation.n)
-        coef[used] = beta[used] * relation.scale[used]
-        v = self.weight * relation.columns.t_dot(coef)
-        total = self.mass * float(relation.mean @ coef)
-        stop, last = None, [(beta[W], v.copy(), total)]
-        for _ in range(SPARSE_ROUNDS):
-            worst, total = sparse_sweeps(
-                self.columns, self.weight, relation.mean, relation.scale, self.mass, W, qp.p, qp.eps, qp.lower,
-                qp.upper, beta, v, total, tolerance, SWEEPS,
-            )  # fmt: skip
-            stop = monitor.stop_now()
-            if not worst > tolerance or stop is not None:
-                break
-            last.append((beta[W], v.copy(), total))
-            if len(last) > ANDERSON:
-                further = self._extrapolated(W, last)
-                if further is not None:
-                    beta[W], v, total = further
-                last = [(beta[W], v.copy(), total)]
-        return beta, stop
-
-    def _extrapolated(self, W: np.ndarray, last: list) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """Where the last points lead (Anderson; Bertrand & Massias 2021), if the objective is smaller there."""
-        points = np.array([point for point, _, _ in last])
-        moves = np.diff(points, axis=0)
-        M = moves @ moves.T
-        M[np.diag_indices(len(M))] += ANDERSON_RIDGE * max(float(np.trace(M)), np.finfo(float).tiny)
-        share = np.linalg.solve(M, np.ones(len(M)))
-        share /= share.sum()
-        x = share @ points[1:]
-        if not np.isfinite(x).all() or (x < self.qp.lower[W]).any() or (x > self.qp.upper[W]).any():
-            return None
-        v = sum(c * point[1] for c, point in zip(share, last[1:], strict=True))
-        total = float(share @ [point[2] for point in last[1:]])
-        return (x, v, total) if self._value(W, x, v, total) < self._value(W, *last[-1]) else None
-
-    def _value(self, W: np.ndarray, x: np.ndarray, v: np.ndarray, total: float) -> float:
-        """The objective at β_W = x, all others being 0: ‖K̃β‖² = Σ v²/ω − (1ᵀv)²/Σω."""
-        square = float(v @ (v / self.weight)) - total * total / self.mass
-        return 0.5 * square + float(self.qp.p[W] @ x) + float(self.qp.eps[W] @ np.abs(x))
-
-
-@inline
-def _violation(b, s, eps, low, high):
-    """How fast the objective falls along a coordinate."""
-    grow = -(s + (eps if b >= 0.0 else -eps)) if b < high else 0.0
-    shrink = s + (eps if b > 0.0 else -eps) if b > low else 0.0
-    return max(grow, shrink, 0.0)
-
-
-@jit
-def sparse_sweeps(
-    columns, weight, mean, scale, mass, W, p, eps, lower, upper, beta, v, total, tolerance, most
-):  # fmt: skip
-    """Sweeps over the columns W, each to its minimum; the largest violation that the last one met, and 1ᵀv."""
-    indptr, indices, data = columns
-    worst = 0.0
-    for _ in range(most):
-        worst = 0.0
-        for j in W:
-            if scale[j] == 0.0:
-                continue
-            inner = 0.0
-            for k in range(indptr[j], indptr[j + 1]):
-                inner += data[k] * v[indices[k]]
-            b = beta[j]
-            s = scale[j] * (inner - mean[j] * total) + p[j]
-            d = _violation(b, s, eps[j], lower[j], upper[j])
-            if not d > 0.0:
-                continue
-            worst = max(worst, d)
-            u = b - s  # the norm of a column is 1
-            u = u - eps[j] if u > eps[j] else (u + eps[j] if u < -eps[j] else 0.0)
-            change = min(max(u, lower[j]), upper[j]) - b
-            if change == 0.0:
-                continue
-            beta[j] = b + change
-            step = change * scale[j]
-            for k in range(indptr[j], indptr[j + 1]):
-                v[indices[k]] += step * weight[indices[k]] * data[k]
-            total += step * mass * mean[j]
-        if not worst > tolerance:
-            break
-    return worst, total
-
-
 @jit
 def violations(beta, s, eps, lower, upper):
     """How fast the objective falls along each coordinate."""
     out = np.empty(len(beta))
     for j in range(len(beta)):
-        out[j] = _violation(beta[j], s[j], eps[j], lower[j], upper[j])
+        out[j] = violation(beta[j], s[j], eps[j], lower[j], upper[j])
     return out
 
 
@@ -380,7 +263,7 @@ def greedy_steps(H, s, beta, eps, lower, upper, tolerance, fresh, most):
     for _ in range(most):
         j, worst = 0, -1.0
         for k in range(n):
-            d = _violation(beta[k], s[k], eps[k], lower[k], upper[k])
+            d = violation(beta[k], s[k], eps[k], lower[k], upper[k])
             if d > worst:
                 j, worst = k, d
         if not worst > tolerance or (fresh == 0 and beta[j] == 0.0):

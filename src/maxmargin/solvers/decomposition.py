@@ -11,13 +11,10 @@
     until the largest violation on all variables < tol, checked with an exact product
 
 With q = 2 the working set is the pair itself (SMO); with q ≥ n the first working set is the whole problem.
-
-Equality constraints. Variables with the same column of A form a group. If the distinct columns are
-linearly independent, Aβ = b fixes the sum of each group and nothing else, so a pair step inside a group is
-feasible: one group for C-SVC, SVR and one-class, two for the ν machines, none without a bias. The
-multipliers follow from the level of each group, half way between its m and M: no averaging over free
-support vectors, no special case when there are none.
-
+Equality constraints. Variables with the same column of A form a group. If the distinct columns are linearly
+independent, Aβ = b fixes the sum of each group and nothing else, so a pair step inside a group is feasible: one group
+for C-SVC, SVR and one-class, two for the ν machines, none without a bias. The multipliers follow from the level of each
+group, half way between its m and M: no averaging over free support vectors, no special case when there are none.
 Growing. The problem is first solved on a sample, then on four times as many, ... (PRIMAL doubles). Samples, shrinking
 and rows that come in blocks are those of parts/working_sets.py, the steps those of parts/pair_steps.py.
 
@@ -287,9 +284,8 @@ class Run(WorkingSets):
         elif len(part.index) == self.qp.n and self.monitor.wants_primal():
             primal = part.gap(self.qp) - objective
         if self.monitor.wants_coefficients():
-            beta = self.beta.copy()
-            beta[part.index] = part.beta
-            beta *= self.share
+            self.keep(part)
+            beta = self.share * self.beta
             self.monitor.keep(beta if self.merged is None else self.merged.scatter(beta))
         cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
         return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)

@@ -1,7 +1,7 @@
-"""Newton's method in the primal: kernel machines (PRIMAL §4) and linear ones (PRIMAL §2, §5.1; Keerthi & DeCoste 2005).
+"""Newton's method in the primal: kernel machines (PRIMAL §4) and linear ones (§2, §5.1; Keerthi & DeCoste 2005).
 
-With a kernel it works on β, for any loss: parts/kernel_newton.py, which is Algorithm 1. Where a kernel has features, and
-the loss is smooth, it works on their weights, which is what follows:
+With a kernel it works on β, for any loss: parts/kernel_newton.py, which is Algorithm 1. Where a kernel has features, it
+works on their weights, for a smooth loss, which is what follows:
 
     min over w, η   ½‖w‖² + Σ C_i ℓ(a_i),    a_i = y_i f_i or f_i − y_i,    f = Zw + φᵀη
 
@@ -49,7 +49,7 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .base import GOAL, Answer, LinearForm, answer, better, close, linear_form, multipliers, spent
+from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, linear_form, multipliers, spent
 from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
@@ -66,8 +66,6 @@ SAMPLE_SHARE = 8  # the sample is this much smaller
 SAMPLE_TOL = 0.03  # relative gap to which a sample is solved, whose solution is only a start
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
-MOST_CG = 500
-DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
@@ -83,7 +81,7 @@ class Newton:
     """Newton steps on β or w, and η, with a factor or with products only."""
 
     explicit: int = 1000  # features up to which the Hessian is a matrix
-    direct: int = 4000  # points in the curved part of a loss up to which their system is factored, with a kernel
+    direct: int = 800  # points in the curved part of a loss up to which their system is always factored, with a kernel
     growing: bool = True  # start from a sample
     cache_size: float | str = "auto"  # megabytes for kernel values
     trace: bool = False  # record the objective after each step of conjugate gradients
@@ -126,7 +124,7 @@ class Newton:
         monitor = monitor or Monitor()
         form = self._form(erm)
         if form is None:
-            machine = KernelRun(self, qp, goal, monitor)
+            machine = KernelRun(self, qp, goal, monitor, Proofs(qp, goal))
             found, reason = machine.solve(start)
             return close(qp, goal, found, reason, max(1, machine.steps), monitor, as_gram(erm.K).evals)
         run = _Run(self, erm, form.rows, form.constant, monitor)
@@ -312,7 +310,8 @@ class _Run:
         theta, before = self.risk.curvature(self.f, gap > FAR or self.length < SHORT), self.theta
         self.theta = theta
         if self.hessian is None:
-            return self._conjugate_gradients(gradient, min(FORCING, np.sqrt(max(gap, 0.0))))
+            forcing = min(FORCING, np.sqrt(max(gap, 0.0)))
+            return self.risk.newton_step(theta, gradient, forcing, self._looked_at)
         for sign in (1.0, -1.0):
             part = np.maximum(sign * (theta - before), 0.0)
             if part.any():
@@ -331,30 +330,12 @@ class _Run:
         damped[np.diag_indices_from(damped)] += self.risk.held
         return damped
 
-    def _conjugate_gradients(self, gradient: np.ndarray, forcing: float) -> np.ndarray:
-        """Preconditioned conjugate gradients on the rows with θ > 0, until the residual is a share of the gradient."""
-        crew = self.risk.curved(self.theta)
-        diagonal = crew.sum("diagonal")
-        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.risk.held)
-        x = np.zeros_like(gradient)
-        residual = -gradient
-        z = residual / scale
-        p, rho = z.copy(), float(residual @ z)
-        goal = forcing**2 * rho
-        for _ in range(MOST_CG):
-            Hp = self.penalty * p + crew.sum("product", p)
-            length = rho / float(p @ Hp)
-            x += length * p
-            residual -= length * Hp
-            if self.options.trace:
-                y = self.x + x
-                self.objectives.append(self.risk.value(y, self.risk.values(y)))
-            z = residual / scale
-            rho, last = float(residual @ z), rho
-            if rho <= goal or self.monitor.stop_now():
-                break
-            p = z + (rho / last) * p
-        return x
+    def _looked_at(self, x: np.ndarray) -> bool:
+        """Whether conjugate gradients should stop; what they have found so far is recorded if that is asked for."""
+        if self.options.trace:
+            y = self.x + x
+            self.objectives.append(self.risk.value(y, self.risk.values(y)))
+        return self.monitor.stop_now() is not None
 
 
 class _Sample(_Run):

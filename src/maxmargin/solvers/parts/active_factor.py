@@ -4,8 +4,8 @@
     [ Eᵀ         0 ] [ μ ] = [ c ]
 
 A Cholesky factor costs m³/3 products. Points that join S are appended to it, m² products each. Points that leave stay
-in the factor, and x = 0 there is one more constraint, a unit vector in E: m² products each. So a set that has changed by
-k points costs about 2 m² k, and the factor is made anew where that is dearer: from k = m/6 on.
+in the factor, and x = 0 there is one more constraint, a unit vector in E: m² products each. So a set that has changed
+by k points costs about 2 m² k, and the factor is made anew where that is dearer: from k = m/6 on.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ class ActiveFactor:
         self.shift = 0.0
         self.made = self.changed = 0  # factors made anew, and points by which one was changed instead
 
+    def continues(self, ridge: np.ndarray) -> bool:
+        """Whether D is the same but for points that have joined; it is used from now on then."""
+        same = len(ridge) >= len(self.ridge) and np.array_equal(ridge[: len(self.ridge)], self.ridge)
+        if same:
+            self.ridge = ridge
+        return same
+
     def solve(self, S: np.ndarray, b: np.ndarray, E: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """x on S and μ, for b on S, E of shape (|S|, k) and c."""
         self._cover(S)
@@ -54,11 +61,11 @@ class ActiveFactor:
 
     def _forward(self, b: np.ndarray) -> np.ndarray:
         """U⁻ᵀ b, in order of the members."""
-        return dtrsm(1.0, self.U, b.reshape(len(b), -1), trans_a=1) if len(b) else b.reshape(0, -1)
+        return dtrsm(1.0, self.U, b.reshape(len(b), -1), trans_a=1)
 
     def _backward(self, b: np.ndarray) -> np.ndarray:
         """U⁻¹ b."""
-        return dtrsm(1.0, self.U, b.reshape(len(b), -1)) if len(b) else b.reshape(0, -1)
+        return dtrsm(1.0, self.U, b.reshape(len(b), -1))
 
     def _cover(self, S: np.ndarray) -> None:
         """Make S a part of the members."""
@@ -103,6 +110,8 @@ class ActiveFactor:
 
 def constrained(backward, forward, b: np.ndarray, E: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x and μ of the system above, where ``backward(forward(·))`` is the inverse of its upper left block."""
+    if not len(b):
+        return b, np.zeros(E.shape[1])
     half = forward(b)[:, 0]
     if not E.shape[1]:
         return backward(half)[:, 0], np.zeros(0)

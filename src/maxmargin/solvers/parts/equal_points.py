@@ -24,6 +24,7 @@ class EqualPoints:
     """A problem in which equal points are one."""
 
     erm: ERM
+    chosen: np.ndarray  # the point that stands for each merged one
     owner: np.ndarray  # the merged point of each point
     share: np.ndarray  # of its cost that belongs to each point
 
@@ -43,7 +44,7 @@ class EqualPoints:
         cost = np.bincount(owner, erm.cost, len(chosen))
         phi = erm.phi[:, chosen] if len(erm.phi) else erm.phi
         merged = ERM(as_gram(erm.K).take(chosen), erm.y[chosen], cost, erm.loss, phi)
-        return cls(merged, owner, erm.cost / cost[owner])
+        return cls(merged, chosen, owner, erm.cost / cost[owner])
 
     def gather(self, beta: np.ndarray) -> np.ndarray:
         """Coefficients of the merged points."""
@@ -52,3 +53,7 @@ class EqualPoints:
     def scatter(self, merged: np.ndarray) -> np.ndarray:
         """Coefficients of all points."""
         return merged[self.owner] * self.share
+
+    def first_of(self, values: np.ndarray) -> np.ndarray:
+        """Values of all points, equal where the points are, as those of the merged ones."""
+        return values[self.chosen]

@@ -58,7 +58,8 @@ class KernelProducts:
             self.kept, self.panels, self.ends = False, [], [0]
             self.reserved = memory.reserve(0)
         if not self.kept:
-            self.index, self.part = order, self.gram.take(order)
+            everything = len(order) == self.gram.n and bool((order[1:] > order[:-1]).all())
+            self.index, self.part = order, self.gram if everything else self.gram.take(order)
             return
         self.reserved = memory.reserve(len(order) * (len(order) + PANEL) // 2 * itemsize)
         for start in range(self.n, len(order), PANEL):
@@ -78,12 +79,19 @@ class KernelProducts:
             part.rows(start + some, panel, some)
         return panel
 
+    def fits(self, m: int) -> bool:
+        """Whether there is room for a factor of m points and the matrix that it is made of."""
+        return 16 * m * m <= self.room
+
     def times(self, v: np.ndarray) -> np.ndarray:
         """Kv on the points themselves."""
         if self.whole is not None:
             return self._by_rows(self.whole, v)
         if not self.kept:
             used = np.flatnonzero(v)
+            if not computed(self.gram):
+                self.monitor.look()
+                return self.part.matvec(v)
             everywhere = np.arange(self.n)
             return self.part.combine_watched(used, v[used], everywhere, self.monitor.look) if len(used) else 0.0 * v
         if not self.panels:

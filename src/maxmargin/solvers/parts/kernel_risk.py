@@ -1,6 +1,6 @@
 """The regularised risk of a kernel machine as a function of β and η: value, slope, where it is curved.
 
-    R(β, η) = ½ βᵀKβ + Σ_i L_i(s_i),      s = Kβ + p + Aᵀη,      L_i(s) = max over z in its box of −s z − ½ d_i z² − ε_i |z|
+    R(β, η) = ½ βᵀKβ + Σ_i L_i(s_i),    s = Kβ + p + Aᵀη,    L_i(s) = max over z in its box of −s z − ½ d_i z² − ε_i |z|
 
 which is PRIMAL eq. 3.6 for any loss whose dual is a QP (problem.py): L_i is C_i ℓ, s_i is f_i but for a constant, and
 the z at the maximum, ``asked``, is −C_i ∂ℓ/∂f_i, the coefficient that the loss asks for. It is 0 or a bound where the
@@ -23,8 +23,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...problem import QP
+from .least_squares import least_squares
+from .line_search import minimum_along
 
 __all__ = ["KernelRisk"]
+
+SUBSPACE_STEPS, SUBSPACE_LEFT = 50, 1e-12  # for a few numbers, and the share of their slope that may be left
+SUBSPACE_WAITS = 2  # steps may bring nothing before rounding is blamed
+FLAT = 1e-13  # of the largest eigenvalue: with a smaller one, a function along it is a line
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class KernelRisk:
     def smooth(self) -> bool:
         return bool((self.d > 0.0).all())
 
-    def take(self, index: np.ndarray, share: float = 1.0) -> KernelRisk:
+    def take(self, index: np.ndarray | slice, share: float = 1.0) -> KernelRisk:
         """Some points, which stand for all where they are a ``share`` of them: with as much more cost."""
         return KernelRisk(
             self.p[index],
@@ -110,3 +116,37 @@ class KernelRisk:
             return beta_g + t * bent - float(z @ ds), bent + float((part / self.d[curved]) @ part)
 
         return look
+
+    def lowest(
+        self, s: np.ndarray, columns: np.ndarray, linear: np.ndarray, bent: np.ndarray, size: float
+    ) -> np.ndarray:
+        """The u at which  linearᵀu + ½ Σ bent_j u_j² + Σ L_i((s + Cu)_i)  is least: a few numbers, by Newton steps.
+
+        Where no loss that is curved sees some of u, steps are those of parabolas as wide as ``size``.
+        """
+        norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+        norms = np.where(norms > 0.0, norms, 1.0)
+        columns, linear, bent = columns / norms, linear / norms, bent / norms**2
+        u, first, worst, waited = np.zeros(len(norms)), 0.0, np.inf, 0
+        far = self.rounded(size * self.width())
+        for _ in range(SUBSPACE_STEPS):
+            at = s + columns @ u
+            z = self.asked(at)
+            slope = linear + bent * u - columns.T @ z
+            left = float(np.abs(slope).max(initial=0.0))
+            first, waited = max(first, left), 0 if left < 0.5 * worst else waited + 1
+            worst = min(left, worst)
+            if left <= SUBSPACE_LEFT * first or waited > SUBSPACE_WAITS:
+                break
+            near = self.curved(at, z)
+            part = columns[near] / np.sqrt(self.d[near])[:, None]
+            H = part.T @ part + np.diag(bent)
+            pivots = np.linalg.eigvalsh(H)
+            if not pivots[0] > FLAT * pivots[-1]:
+                wide = far.curved(at)
+                part = columns[wide] / np.sqrt(far.d[wide])[:, None]
+                H = H + part.T @ part
+            step = -least_squares(H, slope)
+            look = self.along(float((linear + bent * u) @ step), float((bent * step) @ step), at, columns @ step)
+            u = u + minimum_along(look, abs(look(0.0)[0])) * step
+        return u / norms

@@ -11,6 +11,8 @@ Each product with Ẑ is one pass over the rows, wherever they live.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..._jit import jit
@@ -20,6 +22,8 @@ from ...rows import Block, Crew, Rows, Sparse
 __all__ = ["LinearRisk"]
 
 TAKE_BELOW = 0.7  # of the rows: where fewer have θ > 0, products get a copy of them
+MOST_CG = 500  # steps of conjugate gradients
+DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 UNPENALISED = 1e-12  # of what η costs all rows is added: a system stays solvable where no row with θ > 0 sees η
 
 
@@ -73,6 +77,32 @@ class LinearRisk:
                 theta, extra = theta[index], extra[index]
                 rows = rows.take(index)
         return rows.crew(CurvedRows, (theta, extra.T))
+
+    def newton_step(
+        self, theta: np.ndarray, gradient: np.ndarray, forcing: float, stop: Callable[[np.ndarray], bool]
+    ) -> np.ndarray:
+        """Conjugate gradients on the rows with θ > 0, preconditioned by the diagonal, until the residual is a share of
+        the gradient; ``stop`` sees each of their steps.
+        """
+        crew = self.curved(theta)
+        diagonal = crew.sum("diagonal")
+        scale = np.where(self.penalty > 0, 1.0 + DIAGONAL * diagonal, diagonal + self.held)
+        x = np.zeros_like(gradient)
+        residual = -gradient
+        z = residual / scale
+        p, rho = z.copy(), float(residual @ z)
+        goal = forcing**2 * rho
+        for _ in range(MOST_CG):
+            Hp = self.penalty * p + crew.sum("product", p)
+            length = rho / float(p @ Hp)
+            x += length * p
+            residual -= length * Hp
+            z = residual / scale
+            rho, last = float(residual @ z), rho
+            if stop(x) or rho <= goal:
+                break
+            p = z + (rho / last) * p
+        return x
 
 
 class CurvedRows:

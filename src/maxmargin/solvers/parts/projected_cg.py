@@ -9,6 +9,7 @@ residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +19,17 @@ from .least_squares import least_squares
 
 __all__ = ["projected_cg"]
 
-MOST_STEPS = 400
 DEPENDENT = 1e-14  # of the largest singular value: constraints that say nothing new
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solution, and whether it is as good as was asked."""
+
+    x: np.ndarray
+    mu: np.ndarray
+    Kx: np.ndarray  # on all points of the window
+    solved: bool
 
 
 def projected_cg(
@@ -30,15 +40,18 @@ def projected_cg(
     E: np.ndarray,
     c: np.ndarray,
     inverse: Callable[[np.ndarray], np.ndarray],
-    enough: float,
+    slack: tuple[float, np.ndarray, np.ndarray],
+    most: int,
     monitor: Monitor,
-) -> tuple[np.ndarray, np.ndarray]:
-    """x and μ with a residual of no entry larger than ``enough``, or as near as some hundred steps get."""
+) -> Found:
+    """x and μ with a residual smaller than ``first`` and than the mean of |share (start + x)|, or as near as ``most``
+    steps get; ``slack`` is (first, share, start).
+    """
     full = np.zeros(products.n)
 
     def times(v: np.ndarray) -> np.ndarray:
         full[S] = v
-        return products.times(full)[S] + D * v
+        return products.times(full)
 
     PE = np.column_stack([inverse(column) for column in E.T]) if E.shape[1] else np.zeros((len(S), 0))
     schur = E.T @ PE
@@ -51,18 +64,24 @@ def projected_cg(
         return u - PE @ mu, mu
 
     x = PE @ least_squares(schur, c, DEPENDENT) if E.shape[1] else np.zeros(len(S))
-    residual = b - times(x) if x.any() else b.copy()
+    Kx = times(x) if x.any() else np.zeros(products.n)
+    residual = b - Kx[S] - D * x
     z, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
-    for _ in range(MOST_STEPS):
-        if np.abs(residual - E @ mu).max(initial=0.0) <= enough or not rho > 0.0:
-            break
+    first, share, start = slack
+    for step in range(most + 1):
+        enough = min(first, float((share * np.abs(start + x)).mean()))
+        solved = step > 0 and bool(np.abs(residual - E @ mu).max(initial=0.0) <= enough)
+        if solved or step == most or not rho > 0.0:
+            return Found(x, mu, Kx, solved)
         monitor.look()
-        Mp = times(p)
+        Kp = times(p)
+        Mp = Kp[S] + D * p
         length = rho / float(p @ Mp)
         x += length * p
+        Kx += length * Kp
         residual -= length * Mp
         z, mu = levelled(residual)
         rho, last = float(residual @ z), rho
         p = z + (rho / last) * p
-    return x, mu
+    raise AssertionError("the last step returns")

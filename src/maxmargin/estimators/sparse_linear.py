@@ -1,0 +1,249 @@
+"""Linear machines with few weights: min ‖w‖₁ + Σ c_i ℓ(y_i (wᵀx_i + b)) for a smooth loss ℓ, with a proof.
+
+    repeat
+        θ_i <- c_i y_i ℓ'(m_i),  g <- Xᵀθ                     one look at all features
+        W   <- features with w_j ≠ 0, and as many again of those with the largest |g_j| > 1
+        Newton's method on W: the second-order model of the loss with ‖w‖₁ itself, solved as a Potential SVM's columns
+        are (solvers/columns.py), and a line search
+    until the gap meets the goal
+
+The dual is  max −Σ c_i ℓ*(u_i)  s.t. |Xᵀθ| ≤ 1, θ_i = c_i y_i u_i, and Σθ = 0 for a bias that nothing penalises. Slopes
+u of the loss, shrunk until the first condition holds, are a point of it, so that primal − dual is proven. The second
+holds as soon as the bias is the best one for these weights, which is a search along a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..goal import Goal
+from ..losses import Loss
+from ..monitor import Monitor
+from ..solution import Certificate, Status
+from ..solvers.columns import _Part as Part
+
+__all__ = ["SparseProblem", "SparseWeights", "steepest"]
+
+FIRST = 128  # features of the first working set, and added at least
+INNER = 0.1  # of the largest violation of all is what a working set may keep
+NEWTON_STEPS = 30  # on one working set
+MODEL = 0.1  # of a working set's violation is what its model may keep
+CAUTION = 0.1  # of the share of that parabola is left after a whole step
+RIDGE = 1e-13  # of the largest curvature, for weights that have none
+ENOUGH = 1e-4  # of the decrease that the model promises
+SHORTEST = 2.0**-30  # step of a line search
+BIAS_STEPS = 60  # of Newton's method for the bias
+ROUNDED = 1e-15  # of the sum of the terms: the slope along the bias is nothing then
+STALLS = 3  # looks without a smaller gap or objective before rounding is blamed
+DENSE_SHARE = 0.2  # of entries that are not 0: from here on a working set's columns are an array
+
+
+@dataclass(frozen=True)
+class SparseWeights:
+    """Weights and bias with their proof."""
+
+    w: np.ndarray
+    b: float
+    certificate: Certificate
+    status: Status
+    n_iter: int
+    history: object
+
+
+@dataclass
+class SparseProblem:
+    """The problem of one class against others."""
+
+    X: Any  # columns: an array in Fortran's order or a CSC matrix
+    y: np.ndarray  # ±1
+    cost: np.ndarray
+    loss: Loss
+    bias: float  # value of the constant feature; 0: no bias
+    penalised: bool  # whether its weight is a weight like the others
+
+    def solve(self, goal: Goal, monitor: Monitor, start: np.ndarray | None = None) -> SparseWeights:
+        """Weights that meet the goal, or the best ones so far."""
+        d = self.X.shape[1]
+        w = np.zeros(d) if start is None else start[:d].copy()
+        b = 0.0 if start is None else float(start[d])
+        f = self._values(w, b)
+        idle = self._objective(np.zeros(d), 0.0, np.zeros(len(self.y)))
+        best_dual, best_gap, stalls, steps, looks = -np.inf, np.inf, 0, 0, 0
+        while True:
+            looks += 1
+            b, f = self._best_bias(b, f)
+            theta, g, g_b = self._slopes(f)
+            dual = self._dual(theta, g, g_b)
+            best_dual = max(best_dual, dual)
+            primal = self._objective(w, b, f)
+            falls = self._falls(w, b, g, g_b)
+            worst = float(falls.max(initial=0.0))
+            lack = self._lack(theta)
+            found = Certificate(primal, best_dual, max(primal - best_dual, 0.0), worst, lack, idle)
+            stop = monitor.step(steps, -best_dual, worst, int(np.count_nonzero(w)), primal=primal)
+            stalls = stalls + 1 if not found.gap < best_gap else 0
+            best_gap = min(best_gap, found.gap)
+            if goal.met(found):
+                reason: Status | None = Status.CONVERGED
+            elif 0 < goal.max_iter <= steps:
+                reason = Status.MAX_ITERATIONS
+            else:
+                reason = Status.STALLED if stalls >= STALLS or not worst > 0.0 else stop
+            if reason is not None:
+                monitor.end(steps, found, 0)
+                return SparseWeights(w, b, found, goal.verdict(found, reason), max(1, steps), monitor.history)
+            most = goal.max_iter - steps if goal.max_iter > 0 else NEWTON_STEPS
+            w, b, f, made = self._on(self._chosen(w, falls[:d]), w, b, f, INNER * 0.3**stalls * worst, monitor, most)
+            steps += made
+
+    # -- values -------------------------------------------------------------------------------------------
+
+    def _values(self, w: np.ndarray, b: float) -> np.ndarray:
+        used = np.flatnonzero(w)
+        f = self.X[:, used] @ w[used] if len(used) else np.zeros(len(self.y))
+        return np.asarray(f, np.float64) + self.bias * b
+
+    def _objective(self, w: np.ndarray, b: float, f: np.ndarray) -> float:
+        penalty = float(np.abs(w).sum()) + (abs(b) if self.penalised else 0.0)
+        return penalty + float(self.cost @ self.loss.value(self.y * f))
+
+    def _slopes(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """θ, its product with each feature, and with the constant one."""
+        theta = self.cost * self.y * self.loss.slope(self.y * f)
+        return theta, np.asarray(self.X.T @ theta), self.bias * float(theta.sum())
+
+    def _falls(self, w: np.ndarray, b: float, g: np.ndarray, g_b: float) -> np.ndarray:
+        """How fast the objective falls along each weight, the bias being the last."""
+        own = [b] if self.bias else []
+        x, slope = np.append(w, own), np.append(g, [g_b] if self.bias else [])
+        eps = np.append(np.ones(len(w)), [1.0 if self.penalised else 0.0] if self.bias else [])
+        at_zero = np.maximum(np.abs(slope) - eps, 0.0)
+        return np.where(x == 0.0, at_zero, np.abs(slope + eps * np.sign(x)))
+
+    def _dual(self, theta: np.ndarray, g: np.ndarray, g_b: float) -> float:
+        """The largest dual value of a multiple of θ that is feasible; −∞ if the bias is not at its best."""
+        if self.bias and not self.penalised and self._lack(theta) > 1e-8:
+            return -np.inf
+        steepest = max(float(np.abs(g).max(initial=0.0)), abs(g_b) if self.penalised else 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            u = np.where(self.cost > 0.0, self.y * theta / self.cost, 0.0)
+        linear, square, _ = self.loss.conjugate_terms
+        most = 1.0 if steepest <= 1.0 else 1.0 / steepest
+        first, second = -linear * float(self.cost @ u), -square * float(self.cost @ (u * u))
+        t = min(most, -first / second) if second < 0.0 else most
+        return first * t + 0.5 * second * t * t
+
+    def _lack(self, theta: np.ndarray) -> float:
+        """|Σθ| as a share of its terms, where the bias asks for 0."""
+        if not self.bias or self.penalised:
+            return 0.0
+        return abs(float(theta.sum())) / max(float(np.abs(theta).sum()), np.finfo(float).tiny)
+
+    def _best_bias(self, b: float, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """The bias that is best for these weights, where nothing penalises it: Newton's method inside a bracket."""
+        if not self.bias or self.penalised:
+            return b, f
+        low, high = -np.inf, np.inf
+        for _ in range(BIAS_STEPS):
+            m = self.y * f
+            theta = self.cost * self.y * self.loss.slope(m)
+            slope, curve = float(theta.sum()), float(self.cost @ self.loss.curvature(m))
+            if abs(slope) <= ROUNDED * float(np.abs(theta).sum()):
+                break
+            low, high = (low, b) if slope > 0.0 else (b, high)
+            new = b - slope / curve if curve > 0.0 else b - np.sign(slope)
+            if not low < new < high:
+                new = 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else new
+            if new == b:
+                break
+            f, b = f + (new - b), new
+        return b, f
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def _chosen(self, w: np.ndarray, falls: np.ndarray) -> np.ndarray:
+        """The features in use, and those that violate most."""
+        outside = np.where(w != 0.0, 0.0, falls)
+        count = max(FIRST, int(np.count_nonzero(w)))
+        more = np.flatnonzero(outside > 0.0)
+        if len(more) > count:
+            more = more[np.argpartition(-outside[more], count - 1)[:count]]
+        return np.union1d(np.flatnonzero(w), more)
+
+    def _on(self, W: np.ndarray, w, b: float, f: np.ndarray, tolerance: float, monitor: Monitor, most: int):
+        """Newton steps on some features and the bias; the weights, bias, values and how many steps were made."""
+        Z = self.X[:, W]
+        if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
+            Z = Z.toarray(order="F")
+        d = len(W)
+        eps = np.append(np.ones(d), [1.0 if self.penalised else 0.0] if self.bias else [])
+        x = np.append(w[W], [b] if self.bias else [])
+        free = np.full(len(x), np.inf)
+        # A loss that is a line here and a parabola there has no curvature where it is a line. A parabola above it does.
+        steps, caution = 0, 1.0
+        for steps in range(1, most + 1):
+            m = self.y * f
+            theta = self.cost * self.y * self.loss.slope(m)
+            g = np.append(np.asarray(Z.T @ theta), [self.bias * theta.sum()] if self.bias else [])
+            falls = np.where(x == 0.0, np.maximum(np.abs(g) - eps, 0.0), np.abs(g + eps * np.sign(x)))
+            worst = float(falls.max(initial=0.0))
+            if not worst > tolerance or monitor.stop_now() is not None:
+                steps -= 1
+                break
+            bend = (1.0 - caution) * self.loss.curvature(m) + caution * self.loss.secant(m)
+            H = self._curvature(Z, self.cost * bend)
+            largest = float(np.diag(H).max())
+            H[np.diag_indices(len(H))] += RIDGE * largest if largest > 0.0 else 1.0 / np.abs(x).max()  # towards 0
+            part = Part(H, g, x, eps, -free, free)
+            part.solve(MODEL * max(worst * MODEL, tolerance), monitor, 1)
+            step = part.beta - x
+            change = np.asarray(Z @ step[:d]) + (self.bias * step[-1] if self.bias else 0.0)
+            promise = float(g @ step + eps @ (np.abs(part.beta) - np.abs(x)))
+            t = self._length(x, step, eps, f, change, promise)
+            if t == 0.0 and caution == 1.0:
+                break
+            caution = CAUTION * caution if t == 1.0 else 1.0
+            x, f = (part.beta if t == 1.0 else x + t * step), f + t * change
+        w = w.copy()
+        w[W] = x[:d]
+        b = float(x[-1]) if self.bias else b
+        return w, b, self._values(w, b), max(1, steps)
+
+    def _curvature(self, Z, curve: np.ndarray) -> np.ndarray:
+        """The Hessian of the loss on some features and the bias."""
+        rows = np.flatnonzero(curve)
+        if sp.issparse(Z):
+            scaled = sp.diags_array(np.sqrt(curve)) @ Z
+            H = np.asarray((scaled.T @ scaled).toarray())
+        else:
+            scaled = np.sqrt(curve[rows])[:, None] * Z[rows]
+            H = scaled.T @ scaled
+        if not self.bias:
+            return np.ascontiguousarray(H)
+        edge = self.bias * np.asarray(Z.T @ curve)
+        out = np.empty((len(H) + 1, len(H) + 1))
+        out[:-1, :-1], out[-1, :-1], out[:-1, -1], out[-1, -1] = H, edge, edge, self.bias**2 * curve.sum()
+        return out
+
+    def _length(self, x, step, eps, f, change, promise: float) -> float:
+        """A length of the step that brings a share of what the model promises, or 0."""
+        before = float(eps @ np.abs(x)) + float(self.cost @ self.loss.value(self.y * f))
+        t = 1.0
+        while t >= SHORTEST:
+            after = float(eps @ np.abs(x + t * step)) + float(self.cost @ self.loss.value(self.y * (f + t * change)))
+            if after <= before + ENOUGH * t * promise:
+                return t
+            t *= 0.5
+        return 0.0
+
+
+def steepest(X, y: np.ndarray, loss: Loss, bias: float, penalised: bool) -> float:
+    """The largest slope of Σ ℓ(y_i f_i) along a weight where all are 0: 1 over the least C for which one is not."""
+    problem = SparseProblem(X, y, np.ones(len(y)), loss, bias, penalised)
+    _, f = problem._best_bias(0.0, np.zeros(len(y)))
+    _, g, g_b = problem._slopes(f)
+    return max(float(np.abs(g).max(initial=0.0)), abs(g_b) if penalised else 0.0)

@@ -1,0 +1,259 @@
+"""Preconditioned conjugate gradients in the primal: kernel machines with a smooth loss, by products (PRIMAL §6.1).
+
+    min over β, η   ½ βᵀKβ + Σ L_i(s_i),    s = Kβ + p + Aᵀη                              (parts/kernel_risk.py)
+
+    ∇ = β − asked(s)            the gradient, divided by K: that of the function f, as coefficients
+    repeat                                                                                            (Algorithm 2)
+        K∇: one product; the dual value of asked(s), and with it the gap       => stop if that is small
+        direction <- −∇ + share · direction,   share = max(0, (∇ − ∇ before)·K∇) / (∇·K∇ before)
+        β, η <- the minimum along the direction, η free
+    until the violation is small
+
+"Preconditioned by K" (PRIMAL) means gradients of f in place of those of β: the steps are those of conjugate gradients
+on w. The share is Polak and Ribière's; Fletcher and Reeves' is the same where no point changes sides, and takes some
+percent more steps where they do. ``preconditioner="partial-cholesky"`` goes further: on the span of some hundred points
+steps are Newton's (``Metric`` in parts/partial_cholesky.py), which takes the large eigenvalues out of play and costs no
+product. That takes half the steps where many points lack much, and more of them where most lie next to the margin
+(docs/primal.md has the table). ``"none"`` takes gradients of β, for comparison.
+
+η is at its minimum after each step: the search is for a length and η at once, and asked(s) then holds Aβ = 0, so that
+it is a point of the dual: each step has a lower bound, and at the end asked(s) is what is certified. Far from the end,
+where β itself is the better model, that is.
+
+K is kept while it fits ``cache_size``; a kernel that has products of its own is never formed. The steps taken are a
+regularisation of their own: ``max_iter`` or a callback stop early, with a model and its gap.
+
+| PRIMAL | here |
+| --- | --- |
+| ∇ = 2λβ + I⁰(Kβ − Y) | ∇ = β − asked(s), C = 1/(2λ) |
+| sv: o_i y_i < 1 after o = Kβ − Y (a slip for y_i (Kβ)_i < 1) | where the losses are curved |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..goal import Goal
+from ..gram import as_gram, cache_bytes
+from ..monitor import Monitor, Stopped
+from ..problem import ERM, QP
+from ..solution import Solution, Status
+from .base import GOAL, Answer, answer, better, close, spent
+from .parts.constraints import Equality
+from .parts.equal_points import EqualPoints
+from .parts.kernel_products import KernelProducts
+from .parts.kernel_risk import KernelRisk
+from .parts.partial_cholesky import Metric, PartialCholesky
+
+__all__ = ["PCG"]
+
+STEPS = 2000  # without a limit by the user
+MARGIN = 0.5  # of what is asked is what steps go for
+FINER = 0.1  # next accuracy, of the one before, where that does not prove what is asked
+REFINEMENTS = 6  # such accuracies, and new beginnings, before rounding is blamed
+WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
+ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
+STALL = 20  # steps without progress before rounding is blamed
+PROGRESS = 0.99  # of the norm of a gradient: less is progress
+NO_PROGRESS = 1e-13  # of the objective
+PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
+
+
+@dataclass
+class PCG:
+    """Conjugate gradients on a function, by one product with the kernel matrix a step."""
+
+    preconditioner: str = "kernel"  # gradients of f, as Algorithm 2 has it; or "partial-cholesky", or "none"
+    rank: int = 500  # columns of the partial Cholesky factor, at most
+    cache_size: float | str = "auto"  # megabytes for kernel values
+    trace: bool = False  # record β and η before each step, the models of early stops, in ``history.trace``
+    seed: int = 0  # which points the preconditioner draws
+
+    form: ClassVar[type] = ERM
+
+    def __post_init__(self) -> None:
+        if self.preconditioner not in PRECONDITIONERS:
+            raise ValueError(
+                f"preconditioner={self.preconditioner!r} was asked for; found {', '.join(PRECONDITIONERS)}; choose one"
+            )
+
+    def objection(self, problem: QP | ERM | None) -> str | None:
+        """Why it cannot take a problem, or None."""
+        erm = problem if isinstance(problem, ERM) else getattr(problem, "primal", None)
+        if erm is not None and erm.loss.smooth:
+            return None
+        found = "no loss" if erm is None else f"the loss {type(erm.loss).__name__}, which has corners"
+        return (
+            f'pcg was asked for; found {found}; use "newton" or "decomposition", which take others, or a machine with '
+            "a squared or Huber loss"
+        )
+
+    def solve(
+        self, problem: QP | ERM, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+    ) -> Solution:
+        """Solve from the coefficients ``start``. Iterations are steps, each with a product; without a limit 2000."""
+        if objection := self.objection(problem):
+            raise ValueError(objection)
+        qp = problem.qp() if isinstance(problem, ERM) else problem
+        run = _Run(self, qp, goal, monitor or Monitor())
+        found, reason = run.solve(start)
+        if self.trace:
+            run.monitor.history.trace.update(beta=np.array(run.betas), eta=np.array(run.etas))
+        assert qp.primal is not None
+        return close(qp, goal, found, reason, max(1, run.steps), run.monitor, as_gram(qp.primal.K).evals)
+
+
+class _Run:
+    """One call of the solver: β, g = Kβ, η, and the direction d with Kd."""
+
+    def __init__(self, options: PCG, qp: QP, goal: Goal, monitor: Monitor) -> None:
+        self.options, self.whole, self.goal, self.monitor = options, qp, goal, monitor
+        assert qp.primal is not None
+        self.equal = EqualPoints.found(qp.primal)
+        erm = qp.primal if self.equal is None else self.equal.erm
+        self.qp = qp if self.equal is None else erm.qp()
+        self.risk = KernelRisk.of(self.qp)
+        self.gram = as_gram(erm.K)
+        if goal.first_violation < WIDE_BELOW or self.qp.n <= WIDE_UP_TO:
+            self.gram = self.gram.wide()
+        self.size = float(np.abs(self.risk.p).mean()) or 1.0
+        n, k = self.qp.n, len(self.risk.A)
+        self.beta, self.g, self.eta = np.zeros(n), np.zeros(n), np.zeros(k)
+        self.asked = np.zeros(n)  # what the losses ask for at the last look, which is what is certified
+        self.products: KernelProducts | None = None
+        self.base: PartialCholesky | None = None
+        self.metric: Metric | None = None
+        self.curved = np.zeros(n, bool)  # for which the metric was made
+        self.steps = 0
+        self.betas: list[np.ndarray] = []
+        self.etas: list[np.ndarray] = []
+
+    def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
+        """The answer that proves most, and why we stopped."""
+        accuracy, best = self.goal.first_violation, None
+        reason = self._begin(start)
+        for _ in range(REFINEMENTS):
+            if reason.converged:
+                reason = self._descend(MARGIN * accuracy)
+            found = self._look(self.asked)
+            if not (reason.converged or self.goal.met(found.certificate)):  # far from the end β is a better model
+                found = min(found, self._look(self.beta), key=lambda one: one.certificate.primal)
+            best = better(self.goal, best, found)
+            if self.goal.met(best.certificate) or reason not in (Status.CONVERGED, Status.STALLED):
+                break
+            if self.gram.dtype != np.float64:
+                self.gram = self.gram.wide()
+            elif reason.converged:
+                accuracy *= FINER
+            reason = self._begin(found.beta)  # what was added up step by step has lost digits
+        assert best is not None
+        return best, reason
+
+    def _begin(self, start: np.ndarray | None) -> Status:
+        """K, and the values of a start."""
+        try:
+            if self.products is None or self.products.gram is not self.gram:
+                self.products = KernelProducts(self.gram, cache_bytes(self.options.cache_size), self.monitor)
+                self.products.grow(np.arange(self.qp.n))
+                self.base = None
+            self.metric = None
+            if start is not None and np.any(start):
+                beta = np.asarray(start, np.float64)
+                self.beta = self.asked = beta if self.equal is None else self.equal.gather(beta)
+                self.g = self.products.times(self.beta)
+        except Stopped as stopped:
+            return stopped.reason
+        return Status.CONVERGED
+
+    def _look(self, beta: np.ndarray) -> Answer:
+        """The whole problem's answer at a β, held to its box and to Aβ = 0."""
+        whole, beta = self.whole, beta if self.equal is None else self.equal.scatter(beta)
+        held = Equality.of(whole).feasible(beta, whole.lower, whole.upper, whole.eps)
+        return answer(whole, self.goal, held, [self.eta.copy()])
+
+    def _descend(self, tol: float) -> Status:
+        """Steps until the violation of what the losses ask for is below tol."""
+        try:
+            return self._conjugate_steps(tol)
+        except Stopped as stopped:
+            return stopped.reason
+
+    def _conjugate_steps(self, tol: float) -> Status:
+        risk, products, A = self.risk, self.products, self.risk.A
+        assert products is not None
+        most = self.goal.max_iter if self.goal.max_iter > 0 else STEPS
+        self.eta = self.eta + risk.lowest(
+            self.g + risk.p + A.T @ self.eta, A.T, np.zeros(len(A)), np.zeros(len(A)), self.size
+        )
+        direction, along, last, before = np.zeros(risk.n), np.zeros(risk.n), np.zeros(risk.n), np.inf
+        least, lowest, waited = np.inf, np.inf, 0  # norm of a gradient, value, steps in vain
+        while True:
+            s = self.g + risk.p + A.T @ self.eta
+            self.asked = risk.asked(s)
+            curved = risk.curved(s, self.asked)
+            gradient = self.beta - self.asked
+            K_gradient = products.times(gradient)
+            violation = risk.violation(self.asked, s - K_gradient)
+            value = 0.5 * float(self.beta @ self.g) + risk.value(s)
+            stop = self._record(value, K_gradient, violation, int(curved.sum()))
+            if violation <= tol:
+                return Status.CONVERGED
+            if stop or self.steps >= most:
+                return stop or spent(self.goal)
+            h, K_h, fresh = self._changed(gradient, K_gradient, curved)
+            rho = float(gradient @ K_h)
+            lower = value < lowest - NO_PROGRESS * abs(lowest)
+            waited = 0 if lower or rho < PROGRESS * least else waited + 1
+            least, lowest = min(least, rho), min(lowest, value)
+            if waited >= STALL:
+                return Status.STALLED
+            if not rho > 0.0:
+                return Status.STALLED
+            share = 0.0 if fresh or waited > 1 else max(0.0, rho - float(last @ K_h)) / before
+            direction, along, before, last = share * direction - h, share * along - K_h, rho, gradient
+            if not float(along @ gradient) < 0.0:  # sets have changed too much: begin anew
+                direction, along = -h, -K_h
+            self._to_minimum(s, direction, along)
+
+    def _record(self, value: float, K_gradient: np.ndarray, violation: float, active: int) -> Status | None:
+        """Tell the monitor what is proven: asked holds Aβ = 0, and K asked = g − K∇."""
+        risk, z = self.risk, self.asked
+        dual = 0.5 * float(z @ (self.g - K_gradient)) + float(risk.p @ z + risk.eps @ np.abs(z))
+        dual += 0.5 * float((risk.d * z) @ z)
+        if self.options.trace:
+            self.betas.append(self.beta if self.equal is None else self.equal.scatter(self.beta))
+            self.etas.append(self.eta.copy())
+        return self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value)
+
+    def _to_minimum(self, s: np.ndarray, direction: np.ndarray, along: np.ndarray) -> None:
+        """Go to the minimum along a direction and over η."""
+        A = self.risk.A
+        columns = np.column_stack([along, A.T]) if len(A) else along[:, None]
+        linear, bent = np.zeros((2, columns.shape[1]))
+        linear[0], bent[0] = float(self.beta @ along), float(direction @ along)
+        step = self.risk.lowest(s, columns, linear, bent, self.size)
+        self.beta = self.beta + step[0] * direction
+        self.g = self.g + step[0] * along
+        self.eta = self.eta + step[1:]
+        self.steps += 1
+
+    def _changed(
+        self, gradient: np.ndarray, K_gradient: np.ndarray, curved: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """h, Kh, and whether the preconditioner is another one than before."""
+        products, kind = self.products, self.options.preconditioner
+        assert products is not None
+        if kind == "kernel":
+            return gradient, K_gradient, False
+        if kind == "none":
+            return K_gradient, products.times(K_gradient), False
+        fresh = False
+        if self.base is None:
+            self.base = PartialCholesky(products, min(self.options.rank, products.n), self.options.seed)
+        if self.metric is None or np.count_nonzero(curved != self.curved) > ANEW * curved.sum():
+            S = np.flatnonzero(curved)
+            self.metric, self.curved, fresh = self.base.metric(S, self.risk.d[S], self.gram.threads), curved, True
+        return *self.metric.changed(gradient, K_gradient), fresh

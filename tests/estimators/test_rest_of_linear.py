@@ -1,0 +1,217 @@
+"""Few weights, all classes at once, and one class: linear machines with solvers of their own, each with a proof."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC as TheirLinearSVC
+from sklearn.svm import l1_min_c as their_l1_min_c
+
+from maxmargin import Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
+from maxmargin.estimators.sparse_linear import SparseProblem
+from maxmargin.losses import make_loss
+from maxmargin.monitor import Monitor
+
+
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def risk(X, y, w, b, cost, loss="squared_hinge", penalised=False):
+    m = np.where(y > 0, 1.0, -1.0) * (X @ w + b)
+    value = make_loss(loss, classification=True, delta=0.5).value(m)
+    return np.abs(w).sum() + (abs(b) if penalised else 0.0) + (cost * value).sum()
+
+
+# -- few weights ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_l1_beats_or_meets_liblinear(C, kind):
+    X, y = cancer()
+    ours = LinearSVC(penalty="l1", C=C, intercept_scaling=1.0, tol=1e-7).fit(kind(X), y)
+    theirs = TheirLinearSVC(penalty="l1", dual=False, C=C, tol=1e-6, max_iter=100000, random_state=0).fit(X, y)
+    mine = risk(X, y, ours.coef_[0], ours.intercept_[0], C, penalised=True)
+    other = risk(X, y, theirs.coef_[0], theirs.intercept_[0], C, penalised=True)
+    assert mine <= other * (1 + 1e-6)
+    assert mine == pytest.approx(ours.certificate_.primal, rel=1e-10)
+    assert ours.certificate_.relative_gap <= 1e-7
+    assert ours.certificate_.dual <= other
+    assert ours.status_.converged
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
+@pytest.mark.parametrize("intercept", [{"fit_intercept": False}, {}, {"intercept_scaling": 3.0}])
+def test_the_certificate_of_l1_is_true(loss, intercept):
+    """No point that a general optimiser finds is below the dual value, and weights are what is said of them."""
+    X, y = make_classification(120, 8, n_informative=4, random_state=0, weights=[0.7])
+    weight = np.random.default_rng(0).integers(0, 4, 120).astype(float)
+    model = LinearSVC(penalty="l1", loss=loss, C=0.3, tol=1e-6, **intercept).fit(X, y, sample_weight=weight)
+    scaling, penalised = intercept.get("intercept_scaling", 1.0), "intercept_scaling" in intercept
+
+    def value(z):
+        w, b = z[:8] - z[8:16], (z[16] if intercept.get("fit_intercept", True) else 0.0)
+        return risk(X, y, w, scaling * b, 0.3 * weight, loss) + (abs(b) if penalised else 0.0)
+
+    bounds = [(0, None)] * 16 + [(None, None)]
+    best = min(
+        minimize(value, np.full(17, s), bounds=bounds, method="L-BFGS-B", options={"maxiter": 5000}).fun
+        for s in (0.1, 1.0)
+    )
+    found = value(np.r_[np.maximum(model.coef_[0], 0), np.maximum(-model.coef_[0], 0), model.intercept_[0] / scaling])
+    assert found == pytest.approx(model.certificate_.primal, rel=1e-9)
+    assert found <= best * (1 + 1e-5)
+    assert model.certificate_.dual <= best * (1 + 1e-9)
+    assert model.certificate_.relative_gap <= 1e-6
+    copies = LinearSVC(penalty="l1", loss=loss, C=0.3, tol=1e-6, **intercept)
+    copies.fit(X.repeat(weight.astype(int), axis=0), y.repeat(weight.astype(int)))
+    assert copies.certificate_.primal == pytest.approx(model.certificate_.primal, rel=2e-6)
+
+
+def test_l1_leaves_few_weights_of_many_and_several_classes():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((150, 3000), density=0.02, rng=rng, format="csr")
+    y = np.asarray(X[:, :40].sum(axis=1) > X[:, 40:80].sum(axis=1)).ravel().astype(int) + (np.arange(150) % 5 == 0)
+    model = LinearSVC(penalty="l1", C=5.0).fit(X, y)
+    assert model.status_.converged
+    assert model.coef_.shape == (3, 3000)
+    assert 0 < np.count_nonzero(model.coef_) < 600
+    assert len(model.certificates_) == 3
+    path = LinearSVC(penalty="l1", tol=1e-5).path(X, y == 1, [0.1, 1.0, 10.0])
+    assert (np.diff([np.count_nonzero(c) for c in path.coefs]) > 0).all()
+
+
+def test_l1_stops_when_told():
+    X, y = cancer()
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        model = LinearSVC(penalty="l1", C=100.0, max_iter=1, tol=1e-9).fit(X, y)
+    assert model.status_ is Status.MAX_ITERATIONS
+    assert model.certificate_.gap > 0
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model = LinearSVC(penalty="l1", C=100.0, callback=lambda step: True).fit(X, y)
+    assert model.status_ is Status.CALLBACK
+
+
+@pytest.mark.parametrize(
+    ("parameters", "parts"),
+    [
+        (
+            {"penalty": "l1", "loss": "hinge"},
+            ("penalty='l1' and loss='hinge'", "choose loss='squared_hinge' or loss='huber'"),
+        ),
+        ({"penalty": "l1", "solver": "sor"}, ("found solver='sor'", "leave 'auto'")),
+        (
+            {"multi_class": "crammer_singer", "parametric": lambda X: X[:, 0]},
+            ("parametric functions", "leave them out"),
+        ),
+        ({"multi_class": "ovo"}, ("multi_class='ovo'", "'crammer_singer'")),
+    ],
+)
+def test_what_does_not_go_together_is_told(parameters, parts):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError) as told:
+        LinearSVC(**parameters).fit(X, y)
+    for part in parts:
+        assert part in str(told.value)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"intercept_scaling": 10.0}, {"loss": "log"}])
+def test_l1_min_c_is_scikit_learns(load, options):
+    X, y = load(return_X_y=True)
+    assert l1_min_c(X, y, **options) == pytest.approx(their_l1_min_c(X, y, **options))
+    assert l1_min_c(sp.csr_array(X), y, **options) == pytest.approx(their_l1_min_c(X, y, **options))
+
+
+@pytest.mark.parametrize(
+    "intercept", [{"fit_intercept": False}, {"intercept_scaling": None}, {"intercept_scaling": 2.0}]
+)
+def test_l1_min_c_is_where_weights_begin(intercept):
+    X, y = cancer()
+    least = l1_min_c(X, y, **intercept)
+    assert not LinearSVC(penalty="l1", C=0.999 * least, tol=1e-9, **intercept).fit(X, y).coef_.any()
+    beyond = LinearSVC(penalty="l1", C=1.02 * least, tol=1e-9, **intercept).fit(X, y)
+    assert beyond.coef_.any() or beyond.intercept_.any()
+
+
+# -- all classes at once ----------------------------------------------------------------------------------------------
+
+
+def together(X, labels, W, b, cost):
+    f = X @ W.T + b
+    own = f[np.arange(len(labels)), labels]
+    f = f + 1.0
+    f[np.arange(len(labels)), labels] -= 1.0
+    return 0.5 * (W * W).sum() + 0.5 * (b * b).sum() + (cost * (f.max(axis=1) - own)).sum()
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("load", [load_iris, load_digits])
+def test_all_classes_at_once_beat_or_meet_liblinear(load, C):
+    X, y = load(return_X_y=True)
+    X = X / X.max()
+    ours = LinearSVC(multi_class="crammer_singer", C=C, tol=1e-5, intercept_scaling=1.0, max_iter=100000).fit(X, y)
+    theirs = TheirLinearSVC(multi_class="crammer_singer", C=C, tol=1e-4, max_iter=100000, random_state=0).fit(X, y)
+    mine, other = together(X, y, ours.coef_, ours.intercept_, C), together(X, y, theirs.coef_, theirs.intercept_, C)
+    assert mine == pytest.approx(ours.certificate_.primal, rel=1e-9)
+    assert mine <= other * (1 + 1e-5)
+    assert ours.certificate_.dual <= other
+    assert ours.status_.converged
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=0.02)
+
+
+def test_all_classes_at_once_weights_seeds_and_two_classes():
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(0).integers(0, 3, 150)
+    options = {"multi_class": "crammer_singer", "tol": 1e-6, "max_iter": -1}
+    one = LinearSVC(**options).fit(X, y, sample_weight=weight)
+    two = LinearSVC(**options).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    assert one.certificate_.primal == pytest.approx(two.certificate_.primal, rel=2e-6)
+    assert_allclose(one.decision_function(X), two.decision_function(X), atol=0.02)
+    again = LinearSVC(**options, random_state=0).fit(X, y)
+    assert_array_equal(again.coef_, LinearSVC(**options, random_state=0).fit(X, y).coef_)
+    pair = LinearSVC(**options, fit_intercept=False).fit(X[:100], y[:100])
+    assert pair.coef_.shape == (1, 4)
+    assert pair.score(X[:100], y[:100]) == 1.0
+    # With two classes w = w₁ − w₀, the penalty is ¼‖w‖² and the hinge is that of the whole margin: C-SVC with 2 C.
+    plain = LinearSVC(loss="hinge", C=2.0, fit_intercept=False, tol=1e-8).fit(X[:100], y[:100])
+    assert_allclose(pair.coef_, plain.coef_, atol=2e-3)
+
+
+# -- one class --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_one_linear_class_is_that_of_the_kernel(kind):
+    X = np.random.default_rng(0).normal(size=(400, 5)) + 2.0
+    ours = LinearOneClassSVM(nu=0.2, tol=1e-8).fit(kind(X))
+    kernel = OneClassSVM(kernel="linear", nu=0.2, tol=1e-8).fit(X)
+    assert_allclose(ours.coef_, kernel.coef_[0], rtol=1e-4)
+    assert_allclose(ours.offset_, kernel.offset_, rtol=1e-4)
+    assert_array_equal(ours.predict(X[:, :]), np.where(ours.decision_function(X) >= 0, 1, -1))
+    assert (ours.predict(X) < 0).mean() == pytest.approx(0.2, abs=0.02)
+    assert ours.certificate_.relative_gap <= 1e-8
+    assert_allclose(ours.score_samples(X), X @ ours.coef_)
+
+
+def test_one_linear_class_of_a_file(tmp_path):
+    X = np.random.default_rng(0).normal(size=(3000, 4)) + 1.0
+    np.save(tmp_path / "X.npy", X)
+    from_disk = LinearOneClassSVM(nu=0.1, tol=1e-6).fit(tmp_path / "X.npy")
+    assert from_disk.status_.converged
+    assert_allclose(from_disk.coef_, LinearOneClassSVM(nu=0.1, tol=1e-6).fit(X).coef_, rtol=1e-2)
+
+
+def test_few_weights_from_a_start_where_no_sample_has_a_loss():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100], np.where(y[:100] > 0, 1.0, -1.0)
+    problem = SparseProblem(X, y, np.ones(100), make_loss("squared_hinge", classification=True), 1.0, False)
+    far = problem.solve(Goal(gap=1e-6), Monitor(), np.r_[0.0, -1e3, 1e3, 1e3, -1e3])
+    near = problem.solve(Goal(gap=1e-6), Monitor())
+    assert far.certificate.primal == pytest.approx(near.certificate.primal, rel=2e-6)

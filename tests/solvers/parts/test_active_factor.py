@@ -1,0 +1,105 @@
+"""Kernel products and factors of points that come and go."""
+
+import numpy as np
+import pytest
+
+from cases import KERNEL_CASES
+from maxmargin.gram import KernelGram, PrecomputedGram
+from maxmargin.monitor import Monitor
+from maxmargin.solvers.parts import kernel_products
+from maxmargin.solvers.parts.active_factor import ActiveFactor
+from maxmargin.solvers.parts.kernel_products import KernelProducts
+from maxmargin.solvers.parts.partial_cholesky import PartialCholesky
+from maxmargin.solvers.parts.projected_cg import projected_cg
+
+
+@pytest.fixture
+def gram():
+    return KernelGram(KERNEL_CASES["rbf"], np.random.default_rng(0).normal(size=(120, 3))).wide()
+
+
+@pytest.mark.parametrize("budget", [None, 1000], ids=["kept", "no room"])
+@pytest.mark.parametrize("panel", [512, 16])
+def test_products_of_points_that_join(gram, budget, panel, monkeypatch):
+    monkeypatch.setattr(kernel_products, "PANEL", panel)
+    monkeypatch.setattr(kernel_products, "PIECE", 24)
+    K, rng = gram.dense(), np.random.default_rng(1)
+    products = KernelProducts(gram, budget, Monitor())
+    order = rng.permutation(120)
+    for start, stop in ((0, 5), (5, 60), (60, 61), (61, 100)):
+        products.grow(order[start:stop])
+        W = order[:stop]
+        np.testing.assert_array_equal(products.index, W)
+        v = rng.normal(size=stop) * (rng.random(stop) < 0.7)
+        np.testing.assert_allclose(products.times(v), K[np.ix_(W, W)] @ v, atol=1e-12)
+        F = rng.permutation(stop)[: max(1, stop // 2)]
+        np.testing.assert_allclose(products.block(F), K[np.ix_(W[F], W[F])], atol=1e-12)
+        np.testing.assert_allclose(products.rows(F), K[np.ix_(W[F], W)], atol=1e-12)
+        np.testing.assert_allclose(products.at(v, order[100:]), K[np.ix_(order[100:], W)] @ v, atol=1e-12)
+    assert products.kept == (budget is None)
+
+
+def test_a_matrix_in_memory_is_used_as_it_is(gram):
+    K = gram.dense()
+    products = KernelProducts(PrecomputedGram(K), None, Monitor())
+    products.grow(np.arange(120))
+    assert products.whole is K and not products.panels
+    v = np.random.default_rng(0).normal(size=120)
+    np.testing.assert_allclose(products.times(v), K @ v, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_sets_that_change(gram, k):
+    """A factor that is changed solves what one that is made anew does."""
+    rng = np.random.default_rng(2)
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(120))
+    K, D = gram.dense(), rng.uniform(0.1, 1.0, 120)
+    factor = ActiveFactor(products, D, Monitor())
+    A = rng.normal(size=(k, 120))
+    S = np.arange(60)
+    for _ in range(12):
+        b, c = rng.normal(size=len(S)), rng.normal(size=k)
+        x, mu = factor.solve(S, b, A[:, S].T, c)
+        np.testing.assert_allclose(K[np.ix_(S, S)] @ x + D[S] * x + A[:, S].T @ mu, b, atol=1e-9)
+        np.testing.assert_allclose(A[:, S] @ x, c, atol=1e-9)
+        out, more = rng.permutation(S)[:3], rng.permutation(np.setdiff1d(np.arange(120), S))[:3]
+        S = np.sort(np.concatenate([np.setdiff1d(S, out), more]))
+    assert factor.made < 8 and factor.changed > 0
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_conjugate_gradients_hold_constraints(gram, k):
+    rng = np.random.default_rng(3)
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(90))
+    base = PartialCholesky(products, 30)
+    products.grow(np.arange(90, 120))
+    base.grow()
+    np.testing.assert_array_less(np.einsum("ij,ij->j", base.Lt, base.Lt), 1.0 + 1e-9)
+    K, S = gram.dense(), np.arange(10, 110)
+    D, A = rng.uniform(0.01, 0.1, len(S)), rng.normal(size=(k, len(S)))
+    b, c = rng.normal(size=len(S)), rng.normal(size=k)
+    exact = (1e-6, np.ones(len(S)), np.ones(len(S)))
+    found = projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 200, Monitor())
+    assert found.solved
+    np.testing.assert_allclose(A @ found.x, c, atol=1e-5)  # a preconditioner in float32 holds them so well
+    np.testing.assert_allclose(K[np.ix_(S, S)] @ found.x + D * found.x + A.T @ found.mu, b, atol=1e-5)
+    assert not projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 2, Monitor()).solved
+
+
+def test_a_preconditioner_is_what_it_says(gram):
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(120))
+    base, S = PartialCholesky(products, 40), np.arange(0, 120, 2)
+    D = np.random.default_rng(0).uniform(1e-6, 1.0, len(S))
+    L = base.Lt[:, S].T
+    v = np.random.default_rng(1).normal(size=len(S))
+    np.testing.assert_allclose(base.on(S, D, 1)(v), np.linalg.solve(L @ L.T + np.diag(D), v), rtol=1e-3)
+    # The metric is symmetric in the inner product of functions, and K times what it makes is told with it.
+    metric, K = base.metric(S, D, 1), gram.dense()
+    u, w = np.random.default_rng(2).normal(size=(2, 120))
+    (hu, Ku), (_, Kw) = metric.changed(u, K @ u), metric.changed(w, K @ w)
+    np.testing.assert_allclose(Ku, K @ hu, atol=1e-8)
+    assert u @ Kw == pytest.approx(w @ Ku, rel=1e-6)
+    assert u @ Ku > 0

@@ -1,0 +1,158 @@
+"""Newton's method with a kernel: every loss, bias, weights and functions; factors and products; windows and samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cases import KERNEL_CASES, verdict_on
+from maxmargin import SVC, SVR
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
+from maxmargin.goal import Goal
+from maxmargin.gram import KernelGram
+from maxmargin.monitor import Monitor
+from maxmargin.solution import Status
+from maxmargin.solvers import Newton, solve
+from maxmargin.solvers.parts import equal_points, kernel_newton
+
+FORMULATIONS = [
+    CSVC(C=1.5, loss="squared_hinge"),
+    CSVC(C=0.3, loss="huber", huber_delta=0.5),
+    CSVC(C=2.0, loss="huber", huber_delta=0.01),
+    CSVC(C=2.0, loss="hinge"),
+    EpsilonSVR(C=0.7, epsilon=0.2, loss="squared_epsilon_insensitive"),
+    EpsilonSVR(C=5.0, epsilon=0.2),
+    EpsilonSVR(C=3.0, loss="huber", huber_delta=0.1),
+    EpsilonSVR(C=3.0, loss="quantile", quantile=0.8),
+    EpsilonSVR(C=3.0, loss="squared_error"),
+]
+every_formulation = pytest.mark.parametrize("formulation", FORMULATIONS, ids=str)
+either_system = pytest.mark.parametrize("direct", [1000, 0], ids=["factor", "products"])
+
+
+def sample(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(np.sin(2 * X[:, 0]) + 0.4 * X[:, 1] + 0.4 * rng.normal(size=n) > 0, 1.0, -1.0), rng
+
+
+def machine(formulation, n=150, functions=0, weighted=False, kernel="rbf", repeat=1):
+    X, y, rng = sample(n)
+    X, y = np.tile(X, (repeat, 1)), np.tile(y, repeat)
+    y = y if isinstance(formulation, CSVC) else np.sin(X[:, 0]) + 0.1 * np.tile(rng.normal(size=n), repeat) + 1.0
+    weight = rng.choice([0.5, 1.0, 3.0], len(y)) if weighted else np.ones(len(y))
+    phi = np.array([X[:, 0], 100.0 * X[:, 1] ** 2])[:functions].reshape(functions, len(y))
+    return SemiParametric(formulation, phi).qp(Samples(KernelGram(KERNEL_CASES[kernel], X), y, weight))
+
+
+def check(qp, found, tol=1e-6):
+    best = verdict_on(replace(qp, H=qp.H.wide()))
+    assert found.status is Status.CONVERGED
+    assert found.certificate.violation <= tol
+    assert (found.beta >= qp.lower).all() and (found.beta <= qp.upper).all()
+    assert found.certificate.infeasibility < 1e-9
+    assert qp.objective(found.beta) == pytest.approx(best.objective, rel=1e-7, abs=1e-7)
+
+
+@either_system
+@every_formulation
+@pytest.mark.parametrize("functions", [0, 2])
+def test_optimum(formulation, direct, functions):
+    qp = machine(formulation, functions=functions, weighted=True)
+    check(qp, solve(qp, Newton(direct=direct), tol=1e-6))
+
+
+@either_system
+@every_formulation
+def test_samples_and_windows_are_a_start_only(formulation, direct, monkeypatch):
+    """Small problems take the path of large ones: points outside the window are found, and join it."""
+    for name, value in {"SMALLEST_SAMPLE": 40, "WHOLE_BELOW": 0, "WIDE_UP_TO": 0}.items():
+        monkeypatch.setattr(kernel_newton, name, value)
+    qp = machine(formulation, n=400)
+    check(qp, solve(qp, Newton(direct=direct), tol=1e-5), 1e-5)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3, 1e7])
+def test_from_hardly_any_margin_to_a_hard_one(C):
+    qp = machine(CSVC(C=C, loss="squared_hinge"), n=120)
+    found = solve(qp, "newton", tol=1e-3, gap=1e-6)
+    assert found.status is Status.CONVERGED
+    assert found.certificate.relative_gap <= 1e-6
+
+
+def test_a_hinge_is_proven_to_rounding():
+    """The last step is the active set, not a smaller h."""
+    qp = machine(CSVC(C=2.0), n=200)
+    found = solve(qp, "newton", tol=1e-9)
+    assert found.status is Status.CONVERGED
+    assert found.certificate.relative_gap < 1e-12
+
+
+def test_a_handful_of_steps():
+    """PRIMAL: no more than five for a squared hinge; here with those of samples and of the line search."""
+    qp = machine(CSVC(C=1.0, loss="squared_hinge"), n=800)
+    found = solve(qp, Newton(growing=False), tol=1e-6)
+    assert found.status is Status.CONVERGED
+    assert found.n_iter <= 8
+    primal = found.history.column("primal")
+    assert primal[-1] < primal[0]
+
+
+@every_formulation
+def test_a_solution_as_a_start_leaves_nothing_to_do(formulation):
+    qp = machine(formulation)
+    cold = solve(qp, "newton", tol=1e-7)
+    warm = solve(qp, "newton", start=cold.beta, tol=1e-5)
+    assert warm.status is Status.CONVERGED
+    assert warm.n_iter <= max(2, cold.n_iter // 3)
+
+
+@pytest.mark.parametrize("solver", ["newton", "pcg"])
+def test_equal_points_are_one(solver, monkeypatch):
+    """Copies share their coefficient, and the optimum is that of all of them."""
+    qp = machine(CSVC(C=0.5, loss="squared_hinge"), n=60, repeat=3, weighted=True)
+    plain = solve(qp, solver, tol=1e-7)
+    monkeypatch.setattr(equal_points, "MERGE_FROM", 0)
+    merged = equal_points.EqualPoints.found(qp.primal)
+    assert merged is not None and merged.erm.n == 60
+    found = solve(qp, solver, tol=1e-7)
+    check(qp, found)
+    np.testing.assert_allclose(found.beta, plain.beta, atol=1e-5)
+    np.testing.assert_allclose(merged.gather(merged.scatter(merged.gather(found.beta))), merged.gather(found.beta))
+
+
+@pytest.mark.parametrize("cache_size", [0.05, 0.2, "auto"])
+def test_less_memory_than_the_matrix_needs(cache_size):
+    """180 kB for the window of 300 points: products are computed each time where that is too much."""
+    qp = machine(CSVC(C=1.0, loss="squared_hinge"), n=300)
+    check(qp, solve(qp, Newton(cache_size=cache_size), tol=1e-6))
+
+
+def test_stopped_steps_leave_a_certified_model(monkeypatch):
+    monkeypatch.setattr(kernel_newton, "SMALLEST_SAMPLE", 50)
+    qp = machine(CSVC(C=10.0, loss="squared_hinge"), n=300)
+    best = verdict_on(qp)
+    fine = Goal(gap=1e-12)
+    stops = {
+        Status.MAX_ITERATIONS: lambda: Newton().solve(qp, Goal(gap=1e-12, max_iter=1)),
+        Status.TIME_LIMIT: lambda: Newton().solve(qp, fine, None, Monitor(1e-9)),
+        Status.CALLBACK: lambda: Newton().solve(qp, fine, None, Monitor(callback=lambda step: step["iteration"] >= 2)),
+    }
+    for status, run in stops.items():
+        found = run()
+        assert found.status is status
+        assert found.certificate.dual <= -best.objective + 1e-6
+        assert found.certificate.primal >= -best.objective - 1e-6
+        assert found.certificate.infeasibility < 1e-9
+
+
+def test_estimators_take_it():
+    X, y, rng = sample(200)
+    reference = SVC(loss="squared_hinge", tol=1e-6).fit(X, y)
+    for solver in ("newton", "pcg"):
+        model = SVC(loss="squared_hinge", solver=solver, tol=1e-6).fit(X, y)
+        assert model.status_.converged and model.solver_ == solver
+        np.testing.assert_allclose(model.decision_function(X), reference.decision_function(X), atol=1e-4)
+        curve = SVR(loss="squared_error", solver=solver, tol=1e-6, parametric=lambda X: X[:, :1]).fit(X, X[:, 0])
+        assert curve.status_.converged
+        assert np.ravel(curve.parametric_coef_)[0] == pytest.approx(1.0, abs=1e-3)

@@ -1,0 +1,139 @@
+"""Conjugate gradients in the primal: products alone, any smooth loss, functions that nothing penalises, early stops."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cases import KERNEL_CASES, verdict_on
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
+from maxmargin.goal import Goal
+from maxmargin.gram import KernelGram
+from maxmargin.monitor import Monitor
+from maxmargin.solution import Status
+from maxmargin.solvers import PCG, solve
+
+FORMULATIONS = [
+    CSVC(C=1.5, loss="squared_hinge"),
+    CSVC(C=0.3, loss="huber", huber_delta=0.5),
+    CSVC(C=1.0, loss="huber", huber_delta=0.05),
+    EpsilonSVR(C=0.7, epsilon=0.2, loss="squared_epsilon_insensitive"),
+    EpsilonSVR(C=3.0, loss="huber", huber_delta=0.1),
+    EpsilonSVR(C=3.0, loss="squared_error"),
+]
+every_formulation = pytest.mark.parametrize("formulation", FORMULATIONS, ids=str)
+preconditioned = pytest.mark.parametrize("preconditioner", ["kernel", "partial-cholesky"])
+
+
+def machine(formulation, n=150, functions=0, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    score = np.sin(2 * X[:, 0]) + 0.4 * X[:, 1] + 0.4 * rng.normal(size=n)
+    y = np.where(score > 0, 1.0, -1.0) if isinstance(formulation, CSVC) else score
+    phi = np.array([X[:, 0], 100.0 * X[:, 1] ** 2])[:functions].reshape(functions, n)
+    weight = rng.choice([0.5, 1.0, 3.0], n)
+    return SemiParametric(formulation, phi).qp(Samples(KernelGram(KERNEL_CASES["rbf"], X).wide(), y, weight))
+
+
+@preconditioned
+@every_formulation
+@pytest.mark.parametrize("functions", [0, 2])
+def test_optimum(formulation, preconditioner, functions):
+    qp = machine(formulation, functions=functions)
+    best = verdict_on(qp)
+    found = solve(qp, PCG(preconditioner=preconditioner), tol=1e-5)
+    assert found.status is Status.CONVERGED
+    assert found.certificate.violation <= 1e-5
+    assert found.certificate.infeasibility < 1e-9
+    assert qp.objective(found.beta) == pytest.approx(best.objective, rel=1e-7, abs=1e-7)
+
+
+def test_products_alone():
+    """Never a block or a row, but for the preconditioner; one product a step."""
+    qp = machine(CSVC(C=1.0, loss="squared_hinge"))
+    K = qp.primal.K.dense()
+
+    class Products(type(qp.primal.K).__mro__[1]):
+        n, dtype, threads, products = len(K), np.dtype(float), 1, 0
+
+        def __init__(self):
+            self.cost = qp.primal.K.cost
+
+        def combine(self, index, coef, at=None, exact=True):
+            type(self).products += 1
+            return coef @ (K[index] if at is None else K[np.ix_(index, at)])
+
+        def take(self, index):
+            assert not len(index)
+            return self
+
+        def diag(self):
+            return K.diagonal().copy()
+
+        def rows(self, index, out=None, slots=None):
+            raise AssertionError("a row was asked for")
+
+        block = rows
+
+    alone = replace(qp.primal, K=Products()).qp()
+    found = solve(alone, PCG(), tol=1e-4)
+    assert found.status is Status.CONVERGED
+    assert Products.products <= found.n_iter + 8
+    assert found.certificate.dual == pytest.approx(solve(qp, PCG(), tol=1e-4).certificate.dual, rel=1e-6)
+
+
+def test_gradients_of_f_and_not_of_the_coefficients():
+    """PRIMAL §6.1: preconditioning by K is what makes it work."""
+    qp = machine(CSVC(C=10.0, loss="squared_hinge"), n=300)
+    after = {
+        kind: solve(qp, PCG(preconditioner=kind), tol=1e-9, max_iter=10).certificate.primal
+        for kind in ("kernel", "none")
+    }
+    best = -verdict_on(qp).objective
+    assert best <= after["kernel"] * (1 + 1e-9)
+    assert after["kernel"] - best < 0.5 * (after["none"] - best)
+
+
+def test_each_step_is_proven():
+    """The bounds that a monitor sees close in on the optimum from both sides."""
+    qp = machine(CSVC(C=1.0, loss="squared_hinge"))
+    best = verdict_on(qp)
+    found = PCG(trace=True).solve(qp, Goal(violation=1e-6))
+    lower, upper = -found.history.column("objective")[:-1], found.history.column("primal")[:-1]
+    assert (lower <= -best.objective + 1e-6).all() and (upper >= -best.objective - 1e-6).all()
+    assert (np.diff(lower) >= 0).all() and (np.diff(upper) <= 0).all()
+    beta, eta = found.history.trace["beta"], found.history.trace["eta"]
+    assert beta.shape == (len(eta), qp.n)
+    assert -qp.objective(beta[-1]) == pytest.approx(found.certificate.dual, rel=1e-6)
+
+
+def test_early_stops_leave_a_certified_model():
+    qp = machine(CSVC(C=10.0, loss="squared_hinge"), n=300)
+    best = verdict_on(qp)
+    fine = Goal(gap=1e-12)
+    stops = {
+        Status.MAX_ITERATIONS: lambda: PCG().solve(qp, Goal(gap=1e-12, max_iter=3)),
+        Status.TIME_LIMIT: lambda: PCG().solve(qp, fine, None, Monitor(1e-9)),
+        Status.CALLBACK: lambda: PCG().solve(qp, fine, None, Monitor(callback=lambda step: step["iteration"] >= 2)),
+    }
+    for status, run in stops.items():
+        found = run()
+        assert found.status is status
+        assert found.certificate.dual <= -best.objective + 1e-6
+        assert found.certificate.primal >= -best.objective - 1e-6
+        assert found.certificate.infeasibility < 1e-9
+    assert stops[Status.MAX_ITERATIONS]().n_iter == 3
+
+
+def test_a_solution_as_a_start_leaves_nothing_to_do():
+    qp = machine(CSVC(C=1.0, loss="squared_hinge"))
+    cold = solve(qp, "pcg", tol=1e-6)
+    assert solve(qp, "pcg", start=cold.beta, tol=1e-4).n_iter <= 2
+
+
+def test_what_it_does_not_take():
+    qp = machine(CSVC(C=1.0))
+    with pytest.raises(ValueError, match='pcg was asked for; found the loss Hinge, which has corners; use "newton"'):
+        solve(qp, "pcg")
+    with pytest.raises(ValueError, match="preconditioner='K' was asked for; found kernel, .*; choose one"):
+        PCG(preconditioner="K")
