@@ -46,6 +46,7 @@ test: lint
 campaign: $(READY)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign --minutes $(MINUTES) --log ../build/campaign.jsonl $(CAMPAIGN)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign.potential --seed 0 --count 500
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaign.expansions --seed 0 --count 500
 
 # What fails is kept in tests/fuzz-failures.
 fuzz: $(READY)

@@ -20,6 +20,7 @@ every_kernel = pytest.mark.parametrize("name", KERNELS)
 def small_problems(monkeypatch):
     monkeypatch.setattr(module, "LEAST_POINTS", 50)
     monkeypatch.setattr(module, "CHUNK_PAIRS", 500)
+    monkeypatch.setattr("maxmargin.estimators.kernel.NEAR_FROM", 50)
 
 
 def near(name, cut=module.CUT, points=X):

@@ -44,6 +44,7 @@ DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
 MOST_WEIGHTS = 1 << 23  # weights of features of all problems that are kept, 64 MB
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
+NEAR_FROM = 20_000  # samples: from here on neighbours of a narrow kernel take less time than the rows of a block solver
 PRODUCTS = ("auto", "pcg")  # solvers that live on products with the whole matrix, and the choice between all of them
 PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
@@ -123,7 +124,8 @@ class KernelMachine(KernelParameters, Machine):
         gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
         named = self.solver if isinstance(self.solver, str) else ""
         whole = largest == gram.n
-        if self.kernel == "wendland" or (self.kernel == "rbf" and named in PRODUCTS and whole):
+        often = named == "pcg" or (named == "auto" and gram.n >= NEAR_FROM)
+        if self.kernel == "wendland" or (self.kernel == "rbf" and often and whole):
             near = near_or_not(gram)
             if near is not gram:
                 return near
