@@ -110,7 +110,7 @@ def _convergence(machine) -> str:
         return ""
     lines = [("var(--one)", t[shown], np.log10(gap[shown]))]
     return "<h2>How it got there</h2><p>The gap as a share of the objective, against seconds.</p>" + _curves(
-        lines, "seconds", lambda v: f"1e{v:.0f}"
+        lines, "seconds", lambda v: f"1e{round(v)}"
     )
 
 
