@@ -65,6 +65,13 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"LinearSVC, hinge, few samples of three classes{form}", fit(LinearSVC(loss="hinge"), few, three)
         for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             yield f"LinearSVR, {loss}{form}", fit(LinearSVR(loss=loss), points, target)
+        yield f"LinearSVC, l1{form}", fit(LinearSVC(penalty="l1"), points, target > 0)
+        chances = SVC(probability=True, max_iter=STEPS)
+        yield f"SVC with probabilities{form}", fit(chances, points, target > 0)
+    few, three = X[:SMALL], np.digitize(score[:SMALL], np.quantile(score[:SMALL], [1 / 3, 2 / 3]))
+    yield "LinearSVC, all classes at once", fit(LinearSVC(multi_class="crammer_singer"), few, three)
+    yield "SVC with probabilities of three classes", lambda: SVC(probability=True).fit(few, three).predict_proba(few)
+    yield "SVC, linear kernel, three classes", fit(SVC(kernel="linear"), few, three)
     yield "samples in LIBSVM's format", _read_samples
     yield "LinearSVC, hinge, iris", fit(LinearSVC(loss="hinge"), *load_iris(return_X_y=True))  # by way of an estimate
 

@@ -211,7 +211,7 @@ class _Part:
             return False
         H = self.H[np.ix_(F, F)]
         g = self.s[F] + self.eps[F] * sign[F]
-        U, ridge = None, RIDGE * float(np.diag(H).max())
+        U, ridge = None, max(RIDGE * float(np.diag(H).max()), np.finfo(float).tiny)
         while U is None:
             if not ridge < 1.0:
                 return False
