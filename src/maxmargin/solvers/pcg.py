@@ -56,6 +56,7 @@ FINER = 0.1  # next accuracy, of the one before, where that does not prove what 
 REFINEMENTS = 6  # such accuracies, and new beginnings, before rounding is blamed
 WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
+CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
 STALL = 20  # steps without progress before rounding is blamed
 PROGRESS = 0.99  # of the norm of a gradient: less is progress
 NO_PROGRESS = 1e-13  # of the objective
@@ -140,7 +141,9 @@ class _Run:
                 reason = self._descend(MARGIN * accuracy)
             found = self._look(self.asked)
             if not (reason.converged or self.goal.met(found.certificate)):  # far from the end β is a better model
-                found = min(found, self._look(self.beta), key=lambda one: one.certificate.primal)
+                model = self._look(self.beta)
+                if model.certificate.primal < (1.0 - CLEARLY) * found.certificate.primal:
+                    found = model
             best = better(self.goal, best, found)
             if self.goal.met(best.certificate) or reason not in (Status.CONVERGED, Status.STALLED):
                 break
@@ -196,7 +199,7 @@ class _Run:
             curved = risk.curved(s, self.asked)
             gradient = self.beta - self.asked
             K_gradient = products.times(gradient)
-            violation = risk.violation(self.asked, s - K_gradient)
+            violation = risk.violation(self.asked, s - K_gradient) + self._lack()
             value = 0.5 * float(self.beta @ self.g) + risk.value(s)
             stop = self._record(value, K_gradient, violation, int(curved.sum()))
             if violation <= tol:
@@ -217,6 +220,11 @@ class _Run:
             if not float(along @ gradient) < 0.0:  # sets have changed too much: begin anew
                 direction, along = -h, -K_h
             self._to_minimum(s, direction, along)
+
+    def _lack(self) -> float:
+        """What Aβ = 0 lacks at what the losses ask for, as a share of its terms: η is not at its best yet."""
+        size = max(float(np.abs(self.asked).sum()), np.finfo(float).tiny)
+        return float(np.abs(self.risk.A @ self.asked).max(initial=0.0)) / size
 
     def _record(self, value: float, K_gradient: np.ndarray, violation: float, active: int) -> Status | None:
         """Tell the monitor what is proven: asked holds Aβ = 0, and K asked = g − K∇."""

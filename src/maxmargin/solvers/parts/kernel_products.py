@@ -34,7 +34,7 @@ class KernelProducts:
     def __init__(self, gram: Gram, budget: int | None, monitor: Monitor) -> None:
         self.gram, self.monitor = gram, monitor
         self.index = np.zeros(0, np.int64)
-        self.part: Gram = gram.take(self.index)
+        self.part: Gram = gram  # on the points that have joined
         self.panels: list[np.ndarray] = []
         self.ends = [0]
         self.whole: np.ndarray | None = None  # the matrix itself, where somebody else keeps it

@@ -29,7 +29,7 @@ from .line_search import minimum_along
 __all__ = ["KernelRisk"]
 
 SUBSPACE_STEPS, SUBSPACE_LEFT = 50, 1e-12  # for a few numbers, and the share of their slope that may be left
-SUBSPACE_WAITS = 2  # steps may bring nothing before rounding is blamed
+SUBSPACE_WAITS = 10  # steps may bring little, as where all losses are lines, before rounding is blamed
 FLAT = 1e-13  # of the largest eigenvalue: with a smaller one, a function along it is a line
 
 
@@ -146,6 +146,8 @@ class KernelRisk:
                 wide = far.curved(at)
                 part = columns[wide] / np.sqrt(far.d[wide])[:, None]
                 H = H + part.T @ part
+            if not H.diagonal().min(initial=1.0) > 0.0:  # all losses are lines, and far from their ends
+                H = H + np.eye(len(H)) * float((1.0 / far.d[far.d > 0.0]).mean())
             step = -least_squares(H, slope)
             look = self.along(float((linear + bent * u) @ step), float((bent * step) @ step), at, columns @ step)
             u = u + minimum_along(look, abs(look(0.0)[0])) * step
