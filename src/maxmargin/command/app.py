@@ -350,6 +350,23 @@ def demo(quiet: Quiet = False) -> int:
 
 
 @app.command()
+def report(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of maxmargin, LIBSVM or LIBLINEAR.")],
+    data: Data,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")
+    ] = "report.html",
+    target: Target = None,
+    format: Format = None,
+    quiet: Quiet = False,
+) -> int:
+    """Write a page about MODEL: its certificate, and how it does on DATA; one HTML file that needs no network."""
+    from .reporting import write
+
+    return write(model, data, output, target, format, quiet)
+
+
+@app.command()
 def toy(
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: a free one.")

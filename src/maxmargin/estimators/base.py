@@ -281,6 +281,20 @@ class Machine(MachineParameters):
             stacklevel=stacklevel(),
         )
 
+    # -- telling ----------------------------------------------------------------------------------------
+
+    def report(self, path, X, y=None) -> None:
+        """Write a page about this machine and how it does on samples X with targets y: one HTML file.
+
+        Parameters
+        ----------
+        path : where to write it
+        X, y : samples and their targets, those of the training or others; a one-class machine needs no y
+        """
+        from ..report import write_report
+
+        write_report(self, path, X, y)
+
     # -- parametric functions ---------------------------------------------------------------------------
 
     def _fit_functions(self, X, y, weight: np.ndarray) -> np.ndarray | None:
