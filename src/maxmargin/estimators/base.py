@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from .. import threads as th
 from ..formulations import Decision, Formulation, Samples, SemiParametric
@@ -129,19 +128,6 @@ class Machine(MachineParameters):
                 + ", ".join(repr(name) for name in known)
             )
         self.solver = replace(solver, **options)
-        return self
-
-    def report(self, path, X=None, y=None):
-        """Write one HTML page about this machine, with what it does on samples X and targets y where they are given.
-
-        It says what was trained, how good it is and how that is known, where it errs and how to use it. It needs
-        nothing from elsewhere.
-        """
-        from .report import page
-
-        check_is_fitted(self)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page(self, X, y))
         return self
 
     # -- solving ----------------------------------------------------------------------------------------
