@@ -171,7 +171,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             again: dict[int, tuple[QP, np.ndarray | None]] = {}  # problems that another solver solved, and its weights
             left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
             if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
-                left |= problems.rounding(gram, found.beta) > ROUNDED * found.proof[:, 0]
+                left |= problems.rounding(gram, found.beta) > ROUNDED * np.abs(found.proof[:, :2]).max(axis=1)
             for q in np.flatnonzero(left).tolist():
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at = problems.qp(q, gram), pairs.at(q)
@@ -219,7 +219,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
         for q, (qp, w) in again.items():
-            w = None if w is None or self._W is None else self._W[q] / scale[q]
+            w = None if w is None or self._W is None else self._W[q] * scale[q]
             found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
         primal, dual, gap, violation, lack = found.proof.T
         terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
