@@ -86,10 +86,10 @@ def test_after_the_limit_there_is_one_product(solver, kind, looks, large, monkey
         return  # it was solved in time
     assert solution.status in (Status.TIME_LIMIT, Status.CONVERGED)
     # The rows that a step was about to fetch, a piece, and the product that certifies; for parts of it as well where
-    # a chunk was certified first.
+    # a chunk was certified first. A start that is better than what was found comes back, after a proof of both.
     after, used = qp.H.evals - clock.evals, np.count_nonzero(solution.beta)
     passes = 2 if solver == "chunking" else 1
-    assert after <= (passes * max(used, N // 4) + 8 * ROWS_A_PIECE) * N
+    assert after <= (passes * max(used, N // 2) + 8 * ROWS_A_PIECE) * N
     assert solution.certificate.relative_gap <= 2.0
 
 

@@ -255,11 +255,15 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
                 found[number] = out_of_fold(solving, solved[number], folds[solved[number].problem.rows])
 
             each(side_by_side if inner == 1 else 1, decide, range(len(solved)))
-        flip = -1.0 if len(self.classes_) == 2 else 1.0  # of two classes the second has +1, as in scikit-learn
+        flip = self._flip()
         problems = [one.problem for one in solved]
         self._calibration = calibrated(
             self.calibration, [flip * f for f in found], [flip * p.y for p in problems], [p.weight for p in problems]
         )
+
+    def _flip(self) -> float:
+        """The sign of the first class: of two classes the second has +1, as in scikit-learn."""
+        return -1.0 if len(self.classes_) == 2 else 1.0
 
     def _calibrate_small(self, gram, pairs: Pairs, present, box, folds, beta: np.ndarray, tol, before) -> None:
         """A calibration of each pair from machines of its folds by the leaf for many small problems."""
@@ -283,7 +287,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
                     elif len(mine):
                         used = at.start + np.flatnonzero(shape.coef[at])
                         out[mine] = gram.combine(points[used], shape.coef[used], points[mine]) + shape.intercept[q]
-        parts = (np.split(a, pairs.starts[1:-1]) for a in (out, y, weight))
+        parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
         self._calibration = calibrated(self.calibration, *parts)
 
     @property
