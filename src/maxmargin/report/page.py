@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__
 from . import charts
 
 __all__ = ["html_of"]
@@ -64,7 +64,7 @@ def html_of(model: Any, X: Any, y: Any = None) -> str:
         *found.sections,
         _hardest(model, X, found),
         _how_to_predict(model, kind),
-        f"<footer>Made by maxmargin {__version__}. This page is one file and asks nobody for anything.</footer>",
+        f"<footer>Made by maxmargin{_version()}. This page is one file and asks nobody for anything.</footer>",
     ]
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     return (
@@ -75,6 +75,14 @@ def html_of(model: Any, X: Any, y: Any = None) -> str:
         + "\n".join(part for part in body if part)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+def _version() -> str:
+    """That of the package, where it is installed."""
+    try:
+        return " " + escape(version("maxmargin"))
+    except PackageNotFoundError:
+        return ""
 
 
 class Found:
