@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+# Empty where there is none, nor a bash, which gives its pipe the numbers 3 and 4.
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), "") if shutil.which("bash") else ""
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --remote-debugging-pipe"

@@ -11,7 +11,8 @@ from maxmargin.toy import Toy
 
 from .browser import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(not CHROMIUM or os.name == "nt", reason="there is no chromium on this machine")
+WHY = "there is no chromium on this machine, or no bash to start it"
+pytestmark = pytest.mark.skipif(not CHROMIUM or os.name == "nt", reason=WHY)
 
 TEXT = 'document.getElementById("{}").textContent'
 STATE = "document.body?.dataset.state"
@@ -51,6 +52,13 @@ def test_points_are_clicked_and_the_gap_closes(toy):
         page.wait(f'state.points.length === 3 && {STATE} === "done" && state.pictures.at(-1).last')
         page.key("Delete")
         page.wait("state.points.length === 2")
+
+        text = "3 1:0.25 2:0.5\\n5 1:-0.5 2:0.125\\n5 1:1 2:-1\\n"
+        page.run(f'loadData(new File(["{text}"], "some.libsvm"))')
+        assert page.run("state.points.map((p) => [p.x, p.y, p.c])") == [[0.25, 0.5, 3], [-0.5, 0.125, 5], [1, -1, 5]]
+        page.run('loadData(new File(["1 2 3"], "broken"))')
+        assert "data:1:3" in page.run(TEXT.format("message")) and page.run("state.points.length") == 3
+        page.wait(f'{STATE} === "done"')
         assert page.said == []
         assert all(url.startswith((toy.address, "data:", "blob:", "about:")) for url in page.requested)
 

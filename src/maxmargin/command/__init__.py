@@ -1,4 +1,4 @@
-"""The command ``maxmargin``: train, predict, scale, cv, info, demo and warmup from a shell, with LIBSVM's flags.
+"""The command ``maxmargin``: train, predict, scale, cv, info, report, toy and more from a shell, with LIBSVM's flags.
 
 What a command needs is imported when it runs, so that help and wrong flags are answered at once.
 

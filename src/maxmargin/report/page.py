@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__
 from . import charts
 
 __all__ = ["html_of"]
@@ -24,6 +24,7 @@ FEATURES = 6  # of an example that are shown
 MOST_CLASSES = 20  # of a matrix that can be read
 CONFUSIONS = 12  # pairs that are listed where there are more
 POINTS = 1500  # of a scatter plot
+WORST_PROBLEMS = 6  # that are listed
 DOTS = 300  # on a gauge
 TINY = 1e-9  # seconds: what a logarithmic axis begins with at least
 
@@ -63,7 +64,7 @@ def html_of(model: Any, X: Any, y: Any = None) -> str:
         *found.sections,
         _hardest(model, X, found),
         _how_to_predict(model, kind),
-        f"<footer>Made by maxmargin {__version__}. This page is one file and asks nobody for anything.</footer>",
+        f"<footer>Made by maxmargin{_version()}. This page is one file and asks nobody for anything.</footer>",
     ]
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     return (
@@ -74,6 +75,14 @@ def html_of(model: Any, X: Any, y: Any = None) -> str:
         + "\n".join(part for part in body if part)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+def _version() -> str:
+    """That of the package, where it is installed."""
+    try:
+        return " " + escape(version("maxmargin"))
+    except PackageNotFoundError:
+        return ""
 
 
 class Found:
@@ -184,27 +193,37 @@ def _trained(model: Any) -> str:
 def _convergence(model: Any) -> str:
     histories = getattr(model, "history_", None)
     if histories is None:
-        return _section("Convergence", "<p>It is not kept in the file of the model.</p>")
+        return _section("Convergence", "<p>It is not kept in the file of the model.</p>", _problems(model))
     histories = histories if isinstance(histories, list) else [histories]
     longest = max(histories, key=len)
-    if len(longest) < 2:
-        taken, spent = int(np.sum(model.n_iter_)), model.fit_time_
-        words = f"<p>{taken:,} steps in {spent:.2g} s: the fit was over before there was a second look at it.</p>"
-        return _section("Convergence", words)
-    seconds = np.maximum(longest.column("seconds"), TINY)
-    gap = longest.column("primal") + longest.column("objective")
-    violation = longest.column("violation")
-    series = {"gap": gap, "violation": violation}
-    known = {k: v for k, v in series.items() if np.count_nonzero(np.isfinite(v) & (v > 0)) > 1}
     which = f" It is the longest of {len(histories)} problems." if len(histories) > 1 else ""
-    if not known:
-        words = f"<p>The solver looked at itself {len(longest)} times and told no bounds on the way.{which}</p>"
-        return _section("Convergence", words)
-    name = "gap" if "gap" in known else "violation"
-    words = {"gap": "The gap between primal and dual", "violation": "The largest violation"}[name]
-    return _section(
-        "Convergence", charts.lines(seconds, {name: known[name]}, "seconds", name), f"<p>{words} over time.{which}</p>"
-    )
+    seconds = np.maximum(longest.column("seconds"), TINY)
+    series = {"gap": longest.column("primal") + longest.column("objective"), "violation": longest.column("violation")}
+    for name, words in (("gap", "The gap between primal and dual"), ("violation", "The largest violation")):
+        values = series[name]
+        if np.count_nonzero(np.isfinite(values) & (values > 0)) > 1:
+            picture = charts.lines(seconds, {name: values}, "seconds", name)
+            return _section("Convergence", picture, f"<p>{words} over time.{which}</p>", _problems(model))
+    taken, spent = int(np.sum(model.n_iter_)), model.fit_time_
+    words = f"<p>{taken:,} steps in {spent:.2g} s: the fit was over before there was a second look at it.</p>"
+    return _section("Convergence", words, _problems(model))
+
+
+def _problems(model: Any) -> str:
+    """The problems of which least is proven, where there are several."""
+    proofs = getattr(model, "certificates_", [])
+    if len(proofs) < 2:
+        return ""
+    names = [str(c) for c in getattr(model, "classes_", [])]
+    pairs = [f"{a} v {b}" for k, a in enumerate(names) for b in names[k + 1 :]]
+    labels = pairs if hasattr(model, "decision_function_shape") else [f"{name} v rest" for name in names]
+    steps = np.broadcast_to(model.n_iter_, len(proofs)) if np.size(model.n_iter_) == 1 else model.n_iter_
+    if len(labels) != len(proofs) or len(steps) != len(proofs):
+        return ""
+    order = sorted(range(len(proofs)), key=lambda k: -proofs[k].relative_gap)[:WORST_PROBLEMS]
+    rows = [(labels[k], f"{steps[k]:,}", f"{proofs[k].relative_gap:.1e}", f"{proofs[k].violation:.1e}") for k in order]
+    words = "<p>The problems of which least is proven:</p>"
+    return words + _table(rows, ("problem", "steps", "relative gap", "violation"))
 
 
 # -- how it predicts --------------------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ LOOPBACK = "127.0.0.1"
 PORT = 8321
 MAX_BODY = 1 << 20  # bytes: a thousand points are 60 kB
 MAX_FITS = 2  # at a time
-WAIT = 5.0  # seconds for a place among them, and for a silent client
+PATIENCE = 60.0  # seconds for a place among them: a fit that nobody wants any more may still be compiling
+WAIT = 5.0  # seconds for a silent client
 GRACE = 0.2  # seconds for a client that sends too much to send it
 PAGES = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -145,7 +146,9 @@ class Handler(BaseHTTPRequestHandler):
         ours = {f"http://{host}" for host in self.server.hosts}
         if any(origin.lower() not in ours for origin in origins):
             raise Answered(HTTPStatus.FORBIDDEN, "a request of another page was found; only the toy's own are answered")
-        if self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        # A link from elsewhere to the page is fine; what does something is for the page alone.
+        site = self.headers.get("Sec-Fetch-Site", "same-origin")
+        if self.command != "GET" and site not in ("same-origin", "none"):
             raise Answered(HTTPStatus.FORBIDDEN, "a request of another site was found; only the toy's own are answered")
 
     def _body(self) -> Any:
@@ -182,7 +185,7 @@ class Handler(BaseHTTPRequestHandler):
     def _fit(self, found: Any) -> None:
         """Pictures as server-sent events while the solver works; who goes away, or says stop, stops it."""
         asked, name = Asked.read(found), _name(found)
-        if not self.server.places.acquire(timeout=WAIT):
+        if not self.server.places.acquire(timeout=PATIENCE):
             raise Answered(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_FITS} fits are running already; try again")
         stop = threading.Event()
         try:

@@ -12,7 +12,6 @@ const state = {
   pictures: [], // that have come from the server for the present run
   rows: [], // words on a long fit
   shown: -1, // number of the picture on the screen
-  stepped: 0, // steps of the last picture that was asked for one by one
   cursor: null, // the cross of the keyboard
   run: null, // {name, abort}
   choices: null,
@@ -31,6 +30,10 @@ const WORDS = {
   "one class": [
     "The <b>solid line</b> encloses the points: what lies outside is called an outlier. <b>ν</b> bounds the share of points outside from above, and that of the support vectors from below.",
     "Points with a <b>ring</b> are the support vectors, which lie on the line or outside.",
+  ],
+  PSVC: [
+    "The <b>solid line</b> is the boundary, the <b>dashed lines</b> are where the decision is +1 and −1, which a Potential SVM aims at for every point. <b>ε</b> says how much the kernel of a point may still agree with the errors that are left: the larger, the fewer points describe the boundary. <b>C</b> bounds their coefficients.",
+    "Points with a <b>ring</b> were chosen to describe the boundary. Unlike other machines, this one minds the errors of all points.",
   ],
   all: "<b>The gap</b> is the proof. The primal value is what the present machine costs; the dual value is a bound that no machine can go below. The best one lies between them, so when the gap is zero there is nothing left to find. <b>Step</b> lets the solver take one more step: pairs of points for SMO, one point at a time for MPD, all of them for Newton and the interior point.",
 };
@@ -63,7 +66,7 @@ function offer() {
   const classes = known.task === "classes";
   for (const pen of document.querySelectorAll(".pen")) pen.hidden = !classes && pen.dataset.pen > 1;
   if (!classes && state.pen > 1) choosePen(1);
-  $("words").innerHTML = [...WORDS[known.task], WORDS.all].map((text) => `<p>${text}</p>`).join("");
+  $("words").innerHTML = [...(WORDS[$("machine").value] || WORDS[known.task]), WORDS.all].map((text) => `<p>${text}</p>`).join("");
   $("task-hint").textContent = {
     classes: "Click to add points of a class, drag to move them.",
     values: "Click to add points: the function of x that is fitted to them is drawn.",
@@ -149,7 +152,9 @@ function forget() { // what was drawn belongs to other points
   state.pictures = [];
   state.rows = [];
   state.shown = -1;
-  state.stepped = 0;
+  $("scrub").disabled = true;
+  $("scrub-value").value = $("verdict").textContent = "";
+  for (const fact of document.querySelectorAll("#facts dd")) fact.textContent = "–";
 }
 
 function ready() {
@@ -179,6 +184,8 @@ async function train({ every = $("animate").checked, first = 1, last = null } = 
   } catch (problem) {
     if (state.run === run && problem.name !== "AbortError") {
       say(problem instanceof TypeError ? "The server does not answer; is maxmargin toy still running?" : problem.message, true);
+      forget(); // what is drawn is of other settings
+      draw();
       setState("failed");
     }
   } finally {
@@ -242,8 +249,6 @@ function playOn() {
 async function finish(run) {
   while (state.run === run && state.shown + 1 < state.pictures.length) await new Promise((resolve) => setTimeout(resolve, PACE));
   if (state.run !== run || !state.pictures.length) return;
-  const end = state.pictures.at(-1);
-  state.stepped = end.last && end.converged ? end.steps : Math.max(state.stepped, end.steps);
   say("");
   setState("done");
 }
@@ -483,7 +488,11 @@ function plotGap(context, w, h) {
     context.fillText(`1e${d}`, left - 5, Y(10 ** d) + 4);
   }
   context.textAlign = "center";
-  for (let d = Math.ceil(x0); d <= x1; d++) context.fillText(axis === "steps" ? String(10 ** d) : d < 0 ? (d >= -3 ? `${10 ** (d + 3)} ms` : `${10 ** (d + 6)} µs`) : `${10 ** d} s`, clamp(X(10 ** d), left + 8, w - 20), h - 16);
+  const name = (v) => (axis === "steps" ? String(v) : v >= 1 ? `${v} s` : v >= 1e-3 ? `${Math.round(1e3 * v)} ms` : `${Math.round(1e6 * v)} µs`);
+  for (let d = Math.floor(x0); d <= x1; d++) for (const m of x1 - x0 < 1.5 ? [1, 2, 5] : [1]) {
+    const v = Number(`${m}e${d}`);
+    if (decade(v) >= x0 - 1e-9 && decade(v) <= x1) context.fillText(name(v), clamp(X(v), left + 8, w - 20), h - 16);
+  }
   context.fillText(axis === "steps" ? "steps of the solver" : "time", left + (w - left - right) / 2, h - 4);
   context.save();
   context.translate(10, top + (h - top - bottom) / 2);
