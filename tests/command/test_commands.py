@@ -369,4 +369,6 @@ def test_features_that_the_training_never_saw_count_in_distances(tmp_path):
         run("train", "-q", "-b", 1, tmp_path / "train", tmp_path / name)
         run("predict", "-b", 1, tmp_path / "test", tmp_path / name, tmp_path / f"{name}.out")
     first, second = (np.loadtxt(tmp_path / f"{name}.out", skiprows=1) for name in ("model", "model.mm"))
-    np.testing.assert_allclose(first[:, 1], second[:, 1], atol=2e-3)
+    free = second[:, 1] != 0.5  # ours moves a probability to one half where it contradicts the class
+    assert free.sum() > 50
+    np.testing.assert_allclose(first[free, 1], second[free, 1], atol=2e-3)
