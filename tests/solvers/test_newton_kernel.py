@@ -156,3 +156,14 @@ def test_estimators_take_it():
         curve = SVR(loss="squared_error", solver=solver, tol=1e-6, parametric=lambda X: X[:, :1]).fit(X, X[:, 0])
         assert curve.status_.converged
         assert np.ravel(curve.parametric_coef_)[0] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_kernel_that_is_not_positive_semi_definite_is_left_to_others():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = X[:, 0] * X[:, 1] > 0
+    machine = SVC(kernel="sigmoid", C=1e5, gamma=1000.0, solver="newton")
+    with pytest.warns(UserWarning):
+        model = machine.fit(X, y)
+    assert not model.status_.converged
+    assert np.isfinite(model.decision_function(X)).all()

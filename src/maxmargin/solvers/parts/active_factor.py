@@ -14,7 +14,8 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.linalg.blas import dtrsm
 
-from ...monitor import Monitor
+from ...monitor import Monitor, Stopped
+from ...solution import Status
 from .cholesky import cholesky
 from .kernel_products import KernelProducts
 from .least_squares import least_squares
@@ -81,7 +82,7 @@ class ActiveFactor:
             most = float(self.ridge.max(initial=0.0) + self.products.part.diag().max(initial=0.0))
             self.shift = max(FIRST_SHIFT * most, 100.0 * self.shift)
             if not self.shift <= LARGEST_SHIFT * most:
-                raise np.linalg.LinAlgError("a kernel matrix with a ridge is not positive definite")
+                raise Stopped(Status.EXHAUSTED)  # the kernel is not positive semi-definite: others go on from here
 
     def _factored(self, M: np.ndarray) -> bool:
         M[np.diag_indices(len(M))] += self.ridge[self.members] + self.shift
