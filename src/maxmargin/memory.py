@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 
 from . import host
@@ -16,6 +17,7 @@ from . import host
 __all__ = ["Reservation", "reserve", "share"]
 
 ALL_CACHES = 2 / 3  # of what would be free without them; the rest is for what is computed from them, and for others
+READING = 0.1  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit
 ONE_CACHE = 1 / 2  # of what is left of that: a third of all for a fit alone, and something for those that come later
 
 
@@ -29,6 +31,7 @@ class Reservation:
 
 _lock = threading.Lock()
 _reserved: weakref.WeakSet[Reservation] = weakref.WeakSet()
+_seen: tuple[float, float] | None = None  # when the host was asked, and what it said
 
 
 def reserve(size: int) -> Reservation:
@@ -54,16 +57,24 @@ def left_for_one() -> int:
 
 
 def _left_for_one() -> int:
-    taken, filled = sum(r.size for r in _reserved), sum(r.filled for r in _reserved)
-    # Memory that is reserved and not filled shows as free. Addresses are gone as soon as they are reserved.
-    at_most = ALL_CACHES * min(host.free_memory() + filled, host.free_addresses() + taken)
-    return max(0, int(ONE_CACHE * (at_most - taken)))
+    return max(0, int(ONE_CACHE * (ALL_CACHES * _without_caches() - sum(r.size for r in _reserved))))
+
+
+def _without_caches() -> float:
+    """Bytes that would be free without caches, as the host has said within the last moments."""
+    global _seen
+    now = time.monotonic()
+    if _seen is None or now - _seen[0] > READING:
+        taken, filled = sum(r.size for r in _reserved), sum(r.filled for r in _reserved)
+        # Memory that is reserved and not filled shows as free. Addresses are gone as soon as they are reserved.
+        _seen = now, min(host.free_memory() + filled, host.free_addresses() + taken)
+    return _seen[1]
 
 
 def _forked() -> None:
     """In a child only the thread that forked goes on; the fits of the others never end there."""
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _seen
+    _lock, _seen = threading.Lock(), None
     _reserved.clear()
 
 

@@ -1,6 +1,7 @@
 """Memory: one budget for all fits of a process, limits of containers and processes respected, sizes obeyed."""
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ def no_reservations(monkeypatch):
     """A process without any fit."""
     gc.collect()
     monkeypatch.setattr(memory, "_reserved", type(memory._reserved)())
+    monkeypatch.setattr(memory, "_seen", None)
 
 
 @pytest.fixture
@@ -146,6 +148,15 @@ def test_sizes_that_were_asked_for_count_as_well(files, no_reservations):
     kept = RowCache(rows_of(20_000), 400 * MB)
     assert kept.buffer.nbytes == pytest.approx(400 * MB, abs=MB)
     assert memory.left_for_one() == pytest.approx(100 * MB, abs=MB)
+
+
+def test_a_host_is_asked_again_after_a_moment(monkeypatch, no_reservations):
+    free = iter([900 * MB, 300 * MB])
+    monkeypatch.setattr(host, "free_memory", lambda: next(free))
+    monkeypatch.setattr(host, "free_addresses", lambda: math.inf)
+    assert memory.left_for_one() == memory.left_for_one() == 300 * MB
+    monkeypatch.setattr(memory, "READING", -1.0)
+    assert memory.left_for_one() == 100 * MB
 
 
 def test_what_is_let_go_can_be_had_again(files, no_reservations):

@@ -151,6 +151,7 @@ class Machine(MachineParameters):
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         solver = self._solver()
 
+        @th.blas_limit(1)
         def solve(number: int, gram: Gram, monitor: Monitor) -> Solved:
             problem = problems[number]
             whole = len(problem.rows) == gram.n

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from .._jit import dot, fast_exp, inline, jit
-from ..rows.centre import centred, far_centre
+from ..rows.centre import centred, far_centre, may_be_far
 from . import points as products
 from .kernels import LAPLACIAN, RBF, WENDLAND, Kernel, wendland
 from .points import Points, make_points, squared_norms
@@ -96,9 +96,9 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
 
 def _each_tile(kernel: Kernel, left: Points, right: Points, use: Callable, threads: int) -> None:
     """use(start, stop, k(left, right points start to stop)) for all right points, in tiles whatever the threads."""
-    step = max(8, TILE // left.n)
+    step = max(8, TILE // left.n, products.sparse_grain(left, right) if left.sparse else 0)
     rows = _csr(left) if left.sparse else np.ascontiguousarray(left.data)
-    centre = far_centre(rows) if left.sparse else rows.mean(axis=0)
+    centre = _far_centre(rows) if left.sparse else rows.mean(axis=0)
     left = Points(left.data if left.sparse else rows, left.norms, left.d, left.dtype)
     moved, strength = _moved(kernel, left, centre), _strength(kernel, left, right)
 
@@ -118,6 +118,10 @@ def _each_tile(kernel: Kernel, left: Points, right: Points, use: Callable, threa
 
     with th.blas_limit(1):
         th.spread(fill, -(-right.n // step), threads, grain=1, align=1)
+
+
+def _far_centre(rows: sp.csr_array) -> np.ndarray:
+    return far_centre(rows) if may_be_far(rows) else np.zeros(rows.shape[1])
 
 
 def _csr(points: Points) -> sp.csr_array:

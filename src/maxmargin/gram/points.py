@@ -158,7 +158,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
             ),
             right.n,
             threads,
-            _sparse_grain(left, right),
+            sparse_grain(left, right),
         )
         return out
     contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
@@ -226,11 +226,11 @@ def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) ->
         ),
         right.n,
         threads,
-        _sparse_grain(left, right),
+        sparse_grain(left, right),
     )
 
 
-def _sparse_grain(left: Points, right: Points) -> int:
+def sparse_grain(left: Points, right: Points) -> int:
     """How many right points make a piece: enough to be worth a thread, and worth laying out the left points."""
     entries = KERNEL_COST + int(right.data[0][-1] - right.data[0][0]) / max(1, right.n)
     height = min(right.d, Q * int(left.data[0][-1] - left.data[0][0]) / max(1, left.n))

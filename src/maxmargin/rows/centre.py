@@ -21,7 +21,7 @@ from .. import threads as th
 from .base import Rows
 from .blocks import Block, Dense, Sparse, Stored
 
-__all__ = ["FAR_FROM_ORIGIN", "centred", "far_centre", "variance"]
+__all__ = ["FAR_FROM_ORIGIN", "centred", "far_centre", "may_be_far", "variance"]
 
 FAR_FROM_ORIGIN = 100.0  # times its spread: from such a mean on inner products lose more than 4 of their 16 digits
 SAMPLE_ROWS = 64  # rows that tell which features may be far; most data have none
@@ -41,7 +41,7 @@ def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
     if not len(present):
         return centre
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
-    some = present[np.unique(np.linspace(0, len(present) - 1, SAMPLE_ROWS).astype(np.int64))]
+    some = present[_sample(len(present))]
     features, sample = _candidates(rows, some)
     if not len(features):
         return centre
@@ -57,6 +57,17 @@ def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
     grid = np.exp2(np.floor(np.log2(np.maximum(spread, np.spacing(np.abs(mean))))))
     centre[features[far]] = (grid * np.rint(mean / grid))[far]
     return centre
+
+
+def may_be_far(X: sp.csr_array) -> bool:
+    """Whether CSR rows have a feature that may be far: one that is in all rows of the sample. A few mostly tell."""
+    full: np.ndarray | None = None
+    for i in _sample(X.shape[0]):
+        own = X.indices[X.indptr[i] : X.indptr[i + 1]]
+        full = own if full is None else np.intersect1d(full, own)
+        if not len(full):
+            return False
+    return True
 
 
 def centred(X, centre: np.ndarray):
@@ -83,6 +94,11 @@ def variance(X, weight: np.ndarray | None = None) -> float:
         mean = float(weight @ rows.dot(np.ones(rows.d))) / total
         first, second = np.sum([_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)], axis=0) / total
     return max(0.0, float(second - first * first))
+
+
+def _sample(n: int) -> np.ndarray:
+    """The rows, of n, that tell which features may be far."""
+    return np.unique(np.linspace(0, n - 1, SAMPLE_ROWS).astype(np.int64))
 
 
 def _one_thread(rows: Rows):

@@ -46,7 +46,7 @@ from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import PartWithSums, sums_of_sample
 from .parts.reach import ROUNDINGS, slope_rounding
 from .parts.small_sets import small_set_steps
-from .parts.working_sets import GROW_TOL, NEAR, Progress, Sizes, WorkingSets, sent_to
+from .parts.working_sets import GROW_TOL, NEAR, Progress, Sizes, WorkingSets, sent_to, without
 
 __all__ = ["SMO", "Decomposition"]
 
@@ -346,5 +346,5 @@ class Run(WorkingSets):
         if spare <= 0:
             return self.cache.fetch(W)
         extra = part.steepest(2 * (missing + spare), self.cache.slot < 0)
-        extra = np.setdiff1d(extra, W, assume_unique=True)[:spare]
+        extra = without(extra, W, len(part.index))[:spare]
         return self.cache.fetch(np.concatenate([W, extra]))[: len(W)]

@@ -40,6 +40,9 @@ class Groups:
             return cls(np.zeros(qp.n, np.int64), np.zeros((0, 0)), np.zeros(0))
         if k == 1 and (qp.A == qp.A[0, 0]).all():
             columns, label = qp.A[:, :1], np.zeros(qp.n, np.int64)
+        elif k == 1:  # numbers are sorted sooner than columns
+            columns, label = np.unique(qp.A[0], return_inverse=True)
+            columns = columns[None, :]
         else:
             columns, label = np.unique(qp.A, axis=1, return_inverse=True)
             label = label.ravel()

@@ -31,7 +31,7 @@ from ...solution import Status
 from .fixed_sums import offsets
 from .pair_steps import Variables, gather, subtract_rows
 
-__all__ = ["GROW_TOL", "NEAR", "Part", "Progress", "Sizes", "WorkingSets", "sent_to"]
+__all__ = ["GROW_TOL", "NEAR", "Part", "Progress", "Sizes", "WorkingSets", "sent_to", "without"]
 
 NEAR = (Status.CONVERGED, Status.STALLED)  # a solver that ends so is as near to the optimum as its arithmetic gets it
 WIDE_BELOW = 1e-4  # violation asked for below which rows are computed in float64
@@ -81,7 +81,7 @@ class Part:
 
     def with_old(self, new: np.ndarray, old: np.ndarray, q: int) -> np.ndarray:
         """New variables of a working set and, up to q of them, those of the set before: free ones first."""
-        old = np.setdiff1d(old, new, assume_unique=True)
+        old = without(old, new, len(self.index))
         at_bound = (self.beta[old] <= self.lower[old]) | (self.beta[old] >= self.upper[old])
         old = old[np.argsort(at_bound, kind="stable")]
         return np.sort(np.concatenate([new, old[: q - len(new)]]))
@@ -112,6 +112,13 @@ class Progress:
 def sent_to(slope: np.ndarray, eps: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Where a decision function sends variables: to a bound, or to 0 if ε or the box leaves them there."""
     return np.where(slope > eps, upper, np.where(slope < -eps, lower, np.clip(0.0, lower, upper)))
+
+
+def without(some: np.ndarray, others: np.ndarray, n: int) -> np.ndarray:
+    """Those of some variables, of n, that are not among others, in their order."""
+    among = np.zeros(n, bool)
+    among[others] = True
+    return some[~among[some]]
 
 
 class WorkingSets:
