@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_iris
 
 from cases import verdict_on
+from maxmargin import LinearSVC
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Shifted
@@ -196,3 +198,12 @@ def test_certificate_is_the_problems_own():
     assert solution.certificate.primal == pytest.approx(primal, rel=1e-12)
     assert solution.certificate.dual == pytest.approx(dual, rel=1e-12)
     assert solution.certificate.gap == pytest.approx(primal - dual, rel=1e-6, abs=1e-10)
+
+
+def test_no_model_is_not_near_enough():
+    """Features so small that the objective hardly knows of them still tell classes of equal size apart."""
+    X, y = load_iris(return_X_y=True)
+    X, y = 1e-5 * (X[:100] - X[:100].mean(axis=0)), y[:100]
+    model = LinearSVC(solver="newton").fit(X, y)
+    assert model.status_.converged
+    assert model.score(X, y) == 1.0

@@ -208,7 +208,7 @@ class _Run:
             primal = self.risk.value(self.x, self.f)
             gap = self._gap(primal, beta, pushed)
             stop = self._record(primal)
-            if gap <= tol:
+            if gap <= tol and (self.x.any() or not gradient.any()):  # features may be so small that no model will do
                 return Status.CONVERGED
             if stop or self.steps >= most:
                 return stop or spent(goal)
