@@ -5,7 +5,7 @@ from .cache import RowCache, cache_bytes, once_more
 from .factored import Factored
 from .gauss import GaussGram, gauss_or_not
 from .kernels import KERNELS, Kernel
-from .lowrank import LowRank, low_rank
+from .lowrank import LowRank, low_rank, lowered
 from .near import NearGram, near_or_not
 from .reduced import Exact, Expansion, Reduced
 from .relation import Relation
@@ -36,6 +36,7 @@ __all__ = [
     "cache_bytes",
     "gauss_or_not",
     "low_rank",
+    "lowered",
     "near_or_not",
     "once_more",
 ]

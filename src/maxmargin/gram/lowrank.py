@@ -27,6 +27,7 @@ certificate of a problem with a ``LowRank`` states (problem.py). Rounding of L i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
@@ -34,10 +35,11 @@ from scipy.linalg.lapack import dpstrf
 
 from .. import threads as th
 from ..rows import Rows
-from .base import Gram
+from .base import Gram, KernelGram
 from .factored import Factored
+from .views import View
 
-__all__ = ["LowRank", "low_rank"]
+__all__ = ["LowRank", "low_rank", "lowered"]
 
 BLOCK, LEAST_BLOCK = 64, 16  # points drawn at a time: twice as many as were kept before, in that range
 TILE = 2048  # points at a time: BLOCK numbers for each of them stay in the second cache
@@ -74,6 +76,14 @@ class LowRank(Factored):
 
     def original(self) -> Gram:
         return self.inner
+
+
+def lowered(gram: Gram, *asked: Any, **more: Any) -> Gram | None:
+    """A view of a factor in place of the same view of a kernel matrix; None where ``low_rank`` finds none."""
+    if isinstance(gram, View):
+        inner = lowered(gram.inner, *asked, **more)
+        return None if inner is None else gram.on(inner)
+    return low_rank(gram, *asked, **more) if isinstance(gram, KernelGram) else None
 
 
 def low_rank(

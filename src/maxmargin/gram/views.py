@@ -8,10 +8,12 @@ import numpy as np
 
 from .base import Factor, Gram
 
-__all__ = ["Ridged", "Shifted", "Signed", "Tiled"]
+__all__ = ["Ridged", "Shifted", "Signed", "Tiled", "View"]
 
 
-class _View(Gram):
+class View(Gram):
+    """A matrix made from that of the same points, or of fewer."""
+
     def __init__(self, inner: Gram) -> None:
         self.inner = inner
         self.n = inner.n
@@ -38,18 +40,18 @@ class _View(Gram):
         return self.inner.blurs(beta)
 
     @abstractmethod
-    def _like(self, inner: Gram) -> Gram:
+    def on(self, inner: Gram) -> Gram:
         """The same view of another matrix of the same points."""
 
     def original(self) -> Gram:
         inner = self.inner.original()
-        return self if inner is self.inner else self._like(inner)
+        return self if inner is self.inner else self.on(inner)
 
     def wide(self) -> Gram:
-        return self._like(self.inner.wide())
+        return self.on(self.inner.wide())
 
 
-class Ridged(_View):
+class Ridged(View):
     """K + diag(ridge): what a squared loss adds to the dual."""
 
     def __init__(self, inner: Gram, ridge: np.ndarray) -> None:
@@ -68,7 +70,7 @@ class Ridged(_View):
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + np.where(index[:, None] == index, self.added[index], 0.0)
 
-    def _like(self, inner: Gram) -> Gram:
+    def on(self, inner: Gram) -> Gram:
         return Ridged(inner, self.added)
 
     def take(self, index: np.ndarray) -> Gram:
@@ -101,7 +103,7 @@ class Ridged(_View):
         return Factor(inner.rows, self.ridge)
 
 
-class Shifted(_View):
+class Shifted(View):
     """K + constant: a penalised bias."""
 
     def __init__(self, inner: Gram, constant: float = 1.0) -> None:
@@ -122,7 +124,7 @@ class Shifted(_View):
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) + self.constant
 
-    def _like(self, inner: Gram) -> Gram:
+    def on(self, inner: Gram) -> Gram:
         return Shifted(inner, self.constant)
 
     def take(self, index: np.ndarray) -> Gram:
@@ -150,7 +152,7 @@ class Shifted(_View):
         return Factor(inner.rows.widened(self.constant**0.5), inner.ridge) if self.constant >= 0 else None
 
 
-class Tiled(_View):
+class Tiled(View):
     """[[K, K], [K, K]]: a variable for each sign of a coefficient, both on the same point.
 
     ``point`` maps a variable to its point, so that a subset of the variables is again a view.
@@ -175,7 +177,7 @@ class Tiled(_View):
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(self.point[index])
 
-    def _like(self, inner: Gram) -> Gram:
+    def on(self, inner: Gram) -> Gram:
         return Tiled(inner, self.point)
 
     def hides(self, beta: np.ndarray) -> tuple[float, float]:
@@ -224,7 +226,7 @@ class Tiled(_View):
         return Factor(inner.rows.take(self.point))
 
 
-class Signed(_View):
+class Signed(View):
     """s_i s_j K_ij: coefficients without a sign, for the rare constraint that needs them."""
 
     def __init__(self, inner: Gram, sign: np.ndarray) -> None:
@@ -246,7 +248,7 @@ class Signed(_View):
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index) * np.outer(self.sign[index], self.sign[index])
 
-    def _like(self, inner: Gram) -> Gram:
+    def on(self, inner: Gram) -> Gram:
         return Signed(inner, self.sign)
 
     def take(self, index: np.ndarray) -> Gram:

@@ -5,9 +5,9 @@
 | a factor of low rank stands for the kernel          | interior point; mpd, whose products with it cost next to      |
 |                                                    | nothing and mend single violations; then the kernel itself    |
 | a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
-| a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix or its features fit, the      |
-|                                                    | interior method once pair steps have cost as much, and pair   |
-|                                                    | steps again                                                   |
+| a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix, its features or a factor of  |
+|                                                    | low rank fit, the interior method once pair steps have cost   |
+|                                                    | as much, and pair steps again                                 |
 | a kernel, a squared loss, noise: most points of a    | Newton: one system of all of them in place of steps on each;  |
 |   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
@@ -33,11 +33,11 @@ import numpy as np
 
 from .. import memory
 from ..goal import Goal
-from ..gram import Factored, Gram, Relation, as_gram, cache_bytes, low_rank
+from ..gram import Factored, Gram, Relation, as_gram, cache_bytes, low_rank, lowered
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Solution, Status
-from .base import GOAL, beginning, linear_form, run
+from .base import GOAL, beginning, judged, linear_form, run
 from .interior_point import screens
 from .newton import Newton
 from .parts.fixed_sums import pairs_keep
@@ -59,6 +59,8 @@ LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the int
 PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
 PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
 PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
+FEW_ROWS, FEW_COLUMNS = 200, 16  # the same in a millisecond, where pair steps are tried first
+LOWERED_UP_TO = 400  # rank: with such a factor the interior method takes seconds where pair steps take minutes
 LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
 
 NOISE_FROM = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
@@ -77,6 +79,7 @@ class Try:
     name: str
     options: dict = field(default_factory=dict)
     cold: bool = False  # it would rather start from the middle than from where the one before got stuck
+    lowered: bool = False  # it works on a factor of low rank in place of the kernel, where there is one
 
 
 @dataclass
@@ -114,7 +117,12 @@ class Auto:
                     left = max(1, goal.max_iter - steps)
                     asked = goal.capped(-(-left // 2) if others else left)
                 try:
-                    found = self._run(self._make(turn), turn.name, problem, asked, warm, monitor)
+                    work = _lowered(problem, monitor) if turn.lowered else problem
+                    if work is None:
+                        continue
+                    found = self._run(self._make(turn), turn.name, work, asked, warm, monitor)
+                    if turn.lowered:  # its coefficients count, and what they are worth with the kernel itself
+                        found = judged(problem, goal, replace(found, w=None))
                 except MemoryError:  # for a matrix that another solver does without
                     if best is None:
                         raise
@@ -178,7 +186,15 @@ def kernel_plan(qp: QP) -> list[Try]:
     if not pairs_keep(qp.A):
         return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
     if not dense:
-        return [Try("decomposition"), Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+        last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+        if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
+            return [Try("decomposition"), *last]
+        return [
+            Try("decomposition", pair_trial(qp, LAST, LOWERED_UP_TO)),
+            Try("interior-point", cold=True, lowered=True),
+            Try("decomposition"),
+            *last,
+        ]
     return [
         Try("decomposition", pair_trial(qp)),
         Try("interior-point", cold=True),
@@ -211,9 +227,9 @@ def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
     return bool(share >= NOISY and NOISE_ROOM * needed <= room)
 
 
-def pair_trial(qp: QP, times: float = 1.0) -> dict:
+def pair_trial(qp: QP, times: float = 1.0, rank: int | None = None) -> dict:
     """How long pair steps may take where there is the interior method: as long as that does, or a multiple of it."""
-    return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n))}
+    return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n, rank))}
 
 
 def trial(qp: QP) -> dict:
@@ -233,10 +249,21 @@ def low_rank_or_not(gram: Gram, parametric: bool, stop: Callable[[], object] = l
     least, most = (PARAMETRIC_FROM, PARAMETRIC_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
     if gram.n < least or stop():
         return gram
-    some = np.linspace(0, gram.n - 1, min(gram.n, PROBE_ROWS)).astype(np.int64)
-    if low_rank(gram.take(some), PROBE_ERROR, PROBE_RANK, stop=stop) is None:
+    if not _may_be_low_rank(gram, PROBE_ROWS, PROBE_RANK, stop):
         return gram
     return low_rank(gram, LOW_RANK_ERROR, most, stop=stop) or gram
+
+
+def _may_be_low_rank(gram: Gram, rows: int, columns: int, stop: Callable[[], object] = lambda: None) -> bool:
+    """Whether so few columns leave so little of some rows of a kernel matrix, or of a view of one, that it may be."""
+    some = np.linspace(0, gram.n - 1, min(gram.n, rows)).astype(np.int64)
+    return lowered(gram.take(some), PROBE_ERROR, columns, stop=stop) is not None
+
+
+def _lowered(qp: QP, monitor: Monitor) -> QP | None:
+    """The problem with a factor in place of its kernel matrix, or None where that takes too many columns."""
+    H = lowered(as_gram(qp.H), LOW_RANK_ERROR, LOWERED_UP_TO, stop=monitor.stop_now)
+    return None if H is None else replace(qp, H=H)
 
 
 def knows_features(H) -> bool:

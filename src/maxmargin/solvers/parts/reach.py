@@ -47,12 +47,17 @@ def out_of_reach(qp: QP, goal: Goal, beta: np.ndarray, found: Certificate) -> bo
     return found.violation <= ROUNDINGS * slope_rounding(as_gram(qp.H).diag(), qp.p, beta)
 
 
-def pair_patience(gram: Gram, n: np.ndarray | int) -> np.ndarray:
-    """Pair steps a variable that cost what the interior method does, for problems of n variables of this matrix."""
+def pair_patience(gram: Gram, n: np.ndarray | int, rank: int | None = None) -> np.ndarray:
+    """Pair steps a variable that cost what the interior method does, for problems of n variables of this matrix.
+
+    ``rank``: that of a factor which would stand for the matrix.
+    """
     n = np.maximum(1.0, np.asarray(n, np.float64))
     products = n**3 / 3
     factor = gram.factor()
-    if factor is not None:  # normal equations, unless there are more features than variables (newton_systems.py)
+    if rank is not None:
+        products = n * rank**2 / 2 + rank**3 / 3
+    elif factor is not None:  # normal equations, unless there are more features than variables (newton_systems.py)
         rows = factor.rows
         products = np.where(rows.d <= n, n * (rows.work / max(1, rows.n)) ** 2 / 2 + rows.d**3 / 3, products)
     return ITERATIONS * (LOOKS_AN_ITERATION + products / PRODUCTS_A_LOOK) / n**2
