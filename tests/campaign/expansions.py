@@ -8,7 +8,6 @@ samples, by a referee that knows nothing of the package.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,6 +17,8 @@ import scipy.sparse as sp
 
 from maxmargin import SVC, SVR
 from referee import naive_kernel, referee
+
+from .hunt import hunt
 
 SOLVERS = ("auto", "auto", "auto", "auto", "sor", "interior-point", "mpd", "decomposition")
 KERNELS = ("rbf", "rbf", "linear", "poly", "laplacian", "wendland", "precomputed", "callable")
@@ -186,20 +187,5 @@ def faults(trial: Trial) -> list[str]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
-    asked = parser.parse_args()
-    bad = 0
-    for seed in range(asked.seed, asked.seed + asked.count):
-        wrong = faults(made(seed))
-        bad += bool(wrong)
-        for line in wrong:
-            print(f"seed {seed}: {line}  {made(seed).machine}")
-    print(f"{asked.count} machines, {bad} with faults")
-    raise SystemExit(bool(bad))
-
-
 if __name__ == "__main__":
-    main()
+    hunt(__doc__, made, faults)

@@ -9,7 +9,6 @@ estimators is used.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import dataclass
 
@@ -18,6 +17,8 @@ import scipy.sparse as sp
 
 from maxmargin import PSVC, PSVR
 from referee import naive_kernel
+
+from .hunt import hunt
 
 SOLVERS = ("auto", "auto", "auto", "columns", "potential-smo", "decomposition", "interior-point", "sor")
 KERNELS = ("rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed", "dyadic", "dyadic", "callable")
@@ -165,20 +166,5 @@ def faults(trial: Trial) -> list[str]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
-    asked = parser.parse_args()
-    bad = 0
-    for seed in range(asked.seed, asked.seed + asked.count):
-        wrong = faults(made(seed))
-        bad += bool(wrong)
-        for line in wrong:
-            print(f"seed {seed}: {line}  {made(seed).machine}")
-    print(f"{asked.count} machines, {bad} with faults")
-    raise SystemExit(bool(bad))
-
-
 if __name__ == "__main__":
-    main()
+    hunt(__doc__, made, faults)

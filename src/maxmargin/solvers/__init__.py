@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from .. import threads as th
@@ -97,6 +95,4 @@ def solve(
     goal = Goal(violation=tol, gap=gap, max_iter=max_iter)
     qp = qp.qp() if isinstance(qp, ERM) else qp
     with th.blas_limit(1), monitor or Monitor() as watch:
-        found = run(make_solver(solver, **options), qp, goal, start, watch)
-    name = solver if isinstance(solver, str) else type(solver).__name__
-    return found if found.solver else replace(found, solver=name)
+        return run(make_solver(solver, **options), qp, goal, start, watch, solver if isinstance(solver, str) else "")

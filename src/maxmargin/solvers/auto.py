@@ -101,7 +101,7 @@ class Auto:
             name = self.solver if isinstance(self.solver, str) else type(self.solver).__name__
             return replace(beginning(qp, goal, start, stop, monitor), solver=name)
         if not isinstance(self.solver, str):
-            return self._run(self.solver, type(self.solver).__name__, qp, goal, start, monitor)
+            return run(self.solver, qp, goal, start, monitor, looks=self.looks)
         best: Solution | None = None
         steps = 0
         problem = qp
@@ -120,7 +120,7 @@ class Auto:
                     work = _lowered(problem, monitor) if turn.lowered else problem
                     if work is None:
                         continue
-                    found = self._run(self._make(turn), turn.name, work, asked, warm, monitor)
+                    found = run(self._make(turn), work, asked, warm, monitor, turn.name, self.looks)
                     if turn.lowered:  # its coefficients count, and what they are worth with the kernel itself
                         found = judged(problem, goal, replace(found, w=None))
                 except MemoryError:  # for a matrix that another solver does without
@@ -149,12 +149,6 @@ class Auto:
 
         known = {f.name for f in fields(SOLVERS[turn.name])}
         return SOLVERS[turn.name](**{k: v for k, v in (self.options | turn.options).items() if k in known})
-
-    def _run(self, solver, name: str, qp: QP, goal: Goal, start, monitor: Monitor) -> Solution:
-        pace = solver.pace(qp) if self.looks and hasattr(solver, "pace") else 1
-        asked = replace(goal, max_iter=pace * goal.max_iter) if goal.max_iter > 0 else goal
-        found = run(solver, qp, asked, start, monitor)
-        return replace(found, n_iter=-(-found.n_iter // pace), solver=found.solver or name)
 
 
 def plan_for(qp: QP, goal: Goal, cache_size: float | str = "auto") -> list[Try]:

@@ -154,9 +154,22 @@ def beginning(qp: QP, goal: Goal, start: np.ndarray | None, reason: Status, moni
     return close(qp, goal, answer(qp, goal, first_point(qp, start)), reason, 1, monitor, as_gram(qp.H).evals)
 
 
-def run(solver: Solver, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor) -> Solution:
-    """What a solver finds, judged, and no worse than where it started from, whenever it was stopped."""
-    found = judged(qp, goal, solver.solve(qp, goal, start, monitor))
+def run(
+    solver: Solver,
+    qp: QP,
+    goal: Goal,
+    start: np.ndarray | None,
+    monitor: Monitor,
+    name: str = "",
+    looks: bool = False,
+) -> Solution:
+    """What a solver finds, judged, and no worse than where it started from, whenever it was stopped.
+
+    ``looks``: the limit of iterations, and their number, count looks at all rows in place of the solver's own steps.
+    """
+    pace = solver.pace(qp) if looks and hasattr(solver, "pace") else 1
+    asked = goal if goal.max_iter <= 0 else replace(goal, max_iter=pace * goal.max_iter)
+    found = judged(qp, asked, solver.solve(qp, asked, start, monitor))
     # To look at a start costs a product, which nobody needs who has got what was asked for.
     for origin in [None] if start is None or found.status.converged else [start, None]:
         better = _on_the_way(qp, goal, found, origin)
@@ -164,7 +177,7 @@ def run(solver: Solver, qp: QP, goal: Goal, start: np.ndarray | None, monitor: M
             w = qp.weights(better.beta) if better.w is None else better.w
             found = judged(qp, goal, replace(found, beta=better.beta, multipliers=better.eta, w=w))
             monitor.end(found.n_iter, found.certificate, found.kernel_evals)
-    return found
+    return replace(found, n_iter=-(-found.n_iter // pace), solver=found.solver or name or type(solver).__name__)
 
 
 def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) -> Answer | None:
