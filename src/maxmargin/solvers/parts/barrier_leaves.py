@@ -136,27 +136,40 @@ def predict(part, slack, dual, inv, c, cost, ridge, g, u, given, out, start, sto
     return rate
 
 
+@inline
+def _sums(part, inv, c, cost, g, m, i):
+    """Σ θ and Σ ±θρ of a variable's parts, with second-order terms and the target m."""
+    total, right = 0.0, 0.0
+    for q in range(part.shape[0]):
+        rho = _rho(inv[0, q, i], inv[1, q, i], c[0, q, i], c[1, q, i], _sign(q) * g[i] + cost[q, i], m)
+        total += part[q, i]
+        right += _sign(q) * part[q, i] * rho
+    return total, right
+
+
+@inline
+def _corrected(part, dual, inv, c, cost, g, m, du, delta, alone, q, i):
+    """Δv, Δzl and Δzu of one part of a variable in the corrected step; ``alone``: it is all there is, and Δv is Δβ."""
+    il, iu, cl, cu = inv[0, q, i], inv[1, q, i], c[0, q, i], c[1, q, i]
+    dv = part[q, i] * (_rho(il, iu, cl, cu, _sign(q) * g[i] + cost[q, i], m) - _sign(q) * du)
+    if alone:
+        dv = delta
+    dzl, dzu = _duals(dv, dual[0, q, i], dual[1, q, i], il, iu, cl, cu, m)
+    return dv, dzl, dzu
+
+
 @jit
 def correct(part, slack, dual, inv, c, cost, ridge, g, u, given, m, start, stop):
     """The largest rate of the corrected step."""
     parts, rate = part.shape[0], 1e-30
     alone = given and parts == 1
     for i in range(U(start), U(stop)):
-        total, right = 0.0, 0.0
-        for q in range(parts):
-            rho = _rho(inv[0, q, i], inv[1, q, i], c[0, q, i], c[1, q, i], _sign(q) * g[i] + cost[q, i], m)
-            total += part[q, i]
-            right += _sign(q) * part[q, i] * rho
+        total, right = _sums(part, inv, c, cost, g, m, i)
         du, delta = _turn(u[i], total, right, ridge[i], given)
         for q in range(parts):
-            il, iu, zl, zu = inv[0, q, i], inv[1, q, i], dual[0, q, i], dual[1, q, i]
-            cl, cu = c[0, q, i], c[1, q, i]
-            dv = part[q, i] * (_rho(il, iu, cl, cu, _sign(q) * g[i] + cost[q, i], m) - _sign(q) * du)
-            if alone:
-                dv = delta
-            dzl, dzu = _duals(dv, zl, zu, il, iu, cl, cu, m)
+            dv, dzl, dzu = _corrected(part, dual, inv, c, cost, g, m, du, delta, alone, q, i)
             rate = _fastest(slack[0, q, i], dv, _fastest(slack[1, q, i], -dv, rate))
-            rate = _fastest(zl, dzl, _fastest(zu, dzu, rate))
+            rate = _fastest(dual[0, q, i], dzl, _fastest(dual[1, q, i], dzu, rate))
     return rate
 
 
@@ -175,23 +188,14 @@ def aim(part, slack, dual, inv, c, cost, ridge, g, u, given, m, length, better, 
     parts = part.shape[0]
     alone = given and parts == 1
     for i in range(U(start), U(stop)):
-        total, right = 0.0, 0.0
-        for q in range(parts):
-            rho = _rho(inv[0, q, i], inv[1, q, i], c[0, q, i], c[1, q, i], _sign(q) * g[i] + cost[q, i], m)
-            total += part[q, i]
-            right += _sign(q) * part[q, i] * rho
+        total, right = _sums(part, inv, c, cost, g, m, i)
         du, delta = _turn(u[i], total, right, ridge[i], given)
         for q in range(parts):
-            il, iu, zl, zu = inv[0, q, i], inv[1, q, i], dual[0, q, i], dual[1, q, i]
-            cl, cu = c[0, q, i], c[1, q, i]
-            dv = part[q, i] * (_rho(il, iu, cl, cu, _sign(q) * g[i] + cost[q, i], m) - _sign(q) * du)
-            if alone:
-                dv = delta
-            dzl, dzu = _duals(dv, zl, zu, il, iu, cl, cu, m)
-            low = _pull((slack[0, q, i] + length * dv) * (zl + length * dzl), m)
-            high = _pull((slack[1, q, i] - length * dv) * (zu + length * dzu), m)
-            better[0, q, i], better[1, q, i] = cl - low, cu - high
-            right += _sign(q) * part[q, i] * (low * il - high * iu)
+            dv, dzl, dzu = _corrected(part, dual, inv, c, cost, g, m, du, delta, alone, q, i)
+            low = _pull((slack[0, q, i] + length * dv) * (dual[0, q, i] + length * dzl), m)
+            high = _pull((slack[1, q, i] - length * dv) * (dual[1, q, i] + length * dzu), m)
+            better[0, q, i], better[1, q, i] = c[0, q, i] - low, c[1, q, i] - high
+            right += _sign(q) * part[q, i] * (low * inv[0, q, i] - high * inv[1, q, i])
         moved[i] = right / (1.0 + ridge[i] * total)
 
 
@@ -201,23 +205,14 @@ def advance(part, slack, dual, inv, c, cost, ridge, g, beta, u, given, m, length
     parts = part.shape[0]
     alone = given and parts == 1
     for i in range(U(start), U(stop)):
-        total, right = 0.0, 0.0
-        for q in range(parts):
-            rho = _rho(inv[0, q, i], inv[1, q, i], c[0, q, i], c[1, q, i], _sign(q) * g[i] + cost[q, i], m)
-            total += part[q, i]
-            right += _sign(q) * part[q, i] * rho
+        total, right = _sums(part, inv, c, cost, g, m, i)
         du, delta = _turn(u[i], total, right, ridge[i], given)
         for q in range(parts):
-            il, iu, zl, zu = inv[0, q, i], inv[1, q, i], dual[0, q, i], dual[1, q, i]
-            cl, cu = c[0, q, i], c[1, q, i]
-            dv = part[q, i] * (_rho(il, iu, cl, cu, _sign(q) * g[i] + cost[q, i], m) - _sign(q) * du)
-            if alone:
-                dv = delta
-            dzl, dzu = _duals(dv, zl, zu, il, iu, cl, cu, m)
+            dv, dzl, dzu = _corrected(part, dual, inv, c, cost, g, m, du, delta, alone, q, i)
             slack[0, q, i] += length * dv
             slack[1, q, i] -= length * dv
-            dual[0, q, i] = zl + length * dzl
-            dual[1, q, i] = zu + length * dzu
+            dual[0, q, i] += length * dzl
+            dual[1, q, i] += length * dzu
         beta[i] += length * delta
         g[i] += length * du
 
