@@ -16,17 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import memory
 from .. import threads as th
+from ..decisions import DECISIONS, pair_weights, shaped
 from ..formulations import CSVC, Decision, Formulation, SemiParametric
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
 from ..gram import PrecomputedGram
-from ..gram.base import checked_block
-from ..gram.distance import cross
-from ..gram.points import make_points
 from ..monitor import Monitor
 from ..problem import DUST, QP
-from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
@@ -46,7 +43,7 @@ from .calibration import (
 from .checks import check_choice, check_labels
 from .expansion import Expanding
 from .kernel import KernelMachine
-from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
+from .multiclass import Pairs, weighed_classes
 from .objects import Objects
 from .pair_programs import closed_programs, decisions, largest_nus, programs
 from .parameters import ClassifierParameters, documented
@@ -54,7 +51,6 @@ from .parameters import ClassifierParameters, documented
 __all__ = ["SVC", "NuSVC"]
 
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
-DECISIONS = 1 << 22  # of pairs that are held at a time, 32 MB
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
 ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
@@ -367,43 +363,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
     def _decide(self, X, shape: str, checked: bool = False) -> np.ndarray:
         """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
         X = X if checked else self._check_predict_input(X)
-        if len(self.classes_) == 2:
-            values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
-            return (values + self.intercept_ + self._functions_at(X))[:, 0]
-        # By weights is what was certified; sums of inner products of rows far away would be rounding. Points of an
-        # expansion belong to no class.
-        if self._W is not None or self._reduced:
-            step = max(1, DECISIONS // len(self.intercept_))
-            blocks = [X[a : a + step] for a in range(0, X.shape[0], step)]
-            return np.concatenate([shaped(self._by_weights(block), len(self.classes_), shape) for block in blocks])
-        # A user's function need not be prepared for several threads.
-        threads = 1 if self._function is not None else th.count(self.n_jobs)
-        more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
-        with th.blas_limit(1):
-            return decide_pairs(
-                self._values(X), self._dual, self.n_support_, self.intercept_, X.shape[0], shape, more, threads
-            )
-
-    def _by_weights(self, X) -> np.ndarray:
-        """The decision of each pair by the weights of the features, or by the points of an expansion."""
-        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
-        return values + self.intercept_ + self._functions_at(X)
-
-    def _values(self, X):
-        """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
-        if self.kernel == "precomputed":
-            return lambda rows, columns: np.asarray(X[rows][:, self.support_[columns]], np.float64)
-        vectors = self.support_vectors_
-        if self._function is not None:
-            return lambda rows, columns: checked_block(self._function, X[rows], vectors[columns])
-        kernel = self._kernel_
-        right = make_points(vectors, kernel).astype(np.float64)
-
-        def values(rows: slice, columns: slice) -> np.ndarray:
-            left = make_points(X[rows], kernel, like=right).astype(np.float64)
-            return cross(kernel, left, right.take(columns))
-
-        return values
+        k = len(self.classes_)
+        return self._decision(self.n_support_ if k > 2 and not self._reduced else None).classes(X, k, shape)
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..decisions import MOST_WEIGHTS, pair_weights
 from ..estimators import SVC, SVDD, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from ..estimators.checks import check_sparse
-from ..estimators.kernel import MOST_WEIGHTS
-from ..estimators.multiclass import pair_weights
 from ..gram import KERNELS, Kernel
 
 __all__ = [
