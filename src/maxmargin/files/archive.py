@@ -30,17 +30,9 @@ from ..gram import KERNELS, Kernel
 from ..solution import Certificate, History, Status
 from ..solvers import SOLVERS
 from .errors import FileError, shown
-from .models import (
-    CLASSIFIERS,
-    KERNEL_MACHINES,
-    LINEAR_MACHINES,
-    MisfitError,
-    finite,
-    kernel_machine,
-    linear_machine,
-    need,
-)
+from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
 from .npy import read_header
+from .parts import KernelParts, LinearParts, MisfitError, finite, need
 from .probabilities import calibration_from
 from .source import atomic, most_bytes
 
@@ -309,16 +301,17 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     take = fitted.pop
     calibration, width = take("calibration", None), take("width", None)
     if name in KERNEL_MACHINES:
-        model = kernel_machine(
+        parts = KernelParts(
             name, params, take("support_vectors_"), take("dual_coef_"), take("intercept_"),
             gamma=take("gamma"), n_features=take("n_features_in_"), support=take("support_", None),
             n_support=take("n_support_", None), classes=take("classes_", None), weights=take("weights"), derive=False,
             reduced=bool(take("reduced", False)),
         )  # fmt: skip
+        model = kernel_machine(parts)
     elif name in LINEAR_MACHINES:
         coef = take("coef_")
         coef = coef.toarray() if sp.issparse(coef) else np.atleast_2d(coef)
-        model = linear_machine(name, params, coef, take("intercept_"), take("classes_", None))
+        model = linear_machine(LinearParts(name, params, coef, take("intercept_"), take("classes_", None)))
         take("n_features_in_", None)
     else:
         model = _potential(name, params, fitted)
