@@ -367,6 +367,26 @@ def report(
 
 
 @app.command()
+def plot(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="margin, convergence, kernel, features or path.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of maxmargin, LIBSVM or LIBLINEAR.")],
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="Samples, for margin, kernel and path.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to draw: .png, .svg, .pdf. [KIND.png]"),
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark ground.")] = False,
+    target: Target = None,
+    format: Format = None,
+    quiet: Quiet = False,
+) -> int:
+    """Draw MODEL: its margin on DATA, how it converged, its kernel, its features, or its path over C."""
+    from .plotting import draw
+
+    return draw(kind, model, data, output, target, format, dark, quiet)
+
+
+@app.command()
 def toy(
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: a free one.")
