@@ -342,11 +342,17 @@ def info(
 
 
 @app.command()
-def demo(quiet: Quiet = False) -> int:
-    """Train on data that come with scikit-learn, and read the certificate."""
+def demo(
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Without progress.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the larger problem.")] = False,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write a report.")
+    ] = "demo-report.html",
+) -> int:
+    """A tour on data that come with scikit-learn: certificates, solvers, machines, and a report."""
     from .demonstration import show
 
-    return show(quiet)
+    return show(quiet, quick, output)
 
 
 @app.command()
