@@ -312,7 +312,7 @@ def test_demo(tmp_path):
     assert set(rows) == set(SOLVERS)
     objectives = [float(row[1]) for row in rows.values()]
     assert max(objectives) - min(objectives) < 1e-6 * max(objectives)
-    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
 
 
 def test_version():

@@ -115,7 +115,7 @@ def _semi_parametric() -> None:
     wave = 1.5 * np.exp(-(((X[:, 0] - 2.5) / 0.8) ** 2))
     y = 1.2 * _trend(X) + 2.0 * _season(X) + wave + 0.3 * np.random.default_rng(0).normal(size=months)
     _title(f"4. A trend, a season and what is left: {trained} months, and {months - trained} after them")
-    options = {"C": 10.0, "gamma": 1.0}
+    options: dict[str, Any] = {"C": 10.0, "gamma": 1.0}
     plain = SVR(**options).fit(X[:trained], y[:trained])
     semi = SVR(**options, parametric=[_trend, _season]).fit(X[:trained], y[:trained])
     for name, model in (("kernel alone", plain), ("with two functions", semi)):

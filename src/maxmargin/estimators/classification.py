@@ -83,8 +83,6 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         check_choice(self, "probability", (False, True, "deprecated"))
         check_choice(self, "calibration", CALIBRATIONS)
         check_choice(self, "decision_function_shape", ("ovr", "ovo"))
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
         check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
@@ -372,6 +370,11 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     def predict(self, X):
         """The class of each sample."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties must be False when decision_function_shape is 'ovo': found break_ties=True, which needs a "
+                "score for each class; set decision_function_shape='ovr'"
+            )
         found = self._decide(X, "scores" if self.break_ties else "votes")
         return self.classes_[(found > 0).astype(np.intp) if len(self.classes_) == 2 else found]
 
