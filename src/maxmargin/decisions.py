@@ -72,7 +72,7 @@ class DecisionFunction:
 
     def problems(self, X) -> np.ndarray:
         """The decision of each problem, (n, problems), by the weights of the features or by vectors of no class."""
-        values = self._weighed(X) if self.weights is None else Rows.of(X, self.n_jobs).dot(self.weights.T)
+        values = self._weighed(X) if self.weights is None else Rows.times(X, self.weights.T, self.n_jobs)
         values = values + self.intercept
         return values if self.more is None else values + self.more(X)
 

@@ -176,7 +176,8 @@ class KernelMachine(KernelParameters, Machine):
             self.support_vectors_ = X[support]
 
     def _check_predict_input(self, X):
-        check_is_fitted(self)
+        if not hasattr(self, "support_vectors_"):
+            check_is_fitted(self)
         if isinstance(self.support_vectors_, Objects):
             X = Objects(X)
             self._look_at_names(X, reset=False)

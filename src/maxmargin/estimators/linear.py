@@ -92,8 +92,6 @@ class RowMachine(Machine):
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
-        if not reset and few_plain_rows(self, X):
-            return X, Rows.of(X, self.n_jobs)
         if reset:
             self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
@@ -198,9 +196,16 @@ class RowMachine(Machine):
 
     def _decide(self, X) -> np.ndarray:
         """f for each sample and problem."""
-        check_is_fitted(self)
-        X, rows = self._check_rows(X, reset=False)
-        return rows.dot(np.ascontiguousarray(dense(self.coef_).T, np.float64)) + self.intercept_ + self._functions_at(X)
+        if not hasattr(self, "coef_"):
+            check_is_fitted(self)
+        W = np.ascontiguousarray(dense(self.coef_).T, np.float64)
+        if few_plain_rows(self, X):
+            values = Rows.times(X, W, self.n_jobs)
+        else:
+            X, rows = self._check_rows(X, reset=False)
+            values = rows.dot(W)
+        values = values + self.intercept_
+        return values if self._parametric is None else values + self._functions_at(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
