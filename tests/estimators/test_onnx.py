@@ -130,6 +130,15 @@ def test_probabilities(calibration, classes):
     np.testing.assert_array_equal(model.classes_[found["probabilities"].argmax(axis=1)], found["label"])
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_of_a_linear_machine(classes):
+    y = np.minimum(SPECIES, classes - 1)
+    model = fitted(LinearSVC(probability=True), X, y)
+    found = run(model, SHIFTED)
+    np.testing.assert_array_equal(found["label"], model.predict(SHIFTED))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(SHIFTED), atol=1e-9)
+
+
 def test_samples_in_float():
     model = fitted(SVC(), X, SPECIES)
     found = run(model, SHIFTED, np.float32)

@@ -10,9 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .. import memory
 from .. import threads as th
@@ -28,6 +25,7 @@ from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Outcome, Problem, dense, stacklevel
+from .calibrated import Calibrated
 from .calibration import (
     CALIBRATIONS,
     FOLDS,
@@ -62,7 +60,7 @@ LEAVES = (
 ).split()
 
 
-class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
+class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, KernelMachine):
     def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
@@ -225,8 +223,6 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     # -- probabilities ----------------------------------------------------------------------------------
 
-    _calibration: Calibration | None = None
-
     def _folds(self, X, labels: np.ndarray, box: np.ndarray) -> np.ndarray | None:
         """The fold of each sample, if there is a use for it."""
         if self.probability is not True:
@@ -284,37 +280,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
         self._calibration = calibrated(self.calibration, *parts)
 
-    @property
-    def probA_(self):
-        """A of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
-        check_is_fitted(self)
-        known = self._calibration is not None and self._calibration.method != "isotonic"
-        return self._calibration.A if known else np.empty(0)
-
-    @property
-    def probB_(self):
-        """B of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
-        check_is_fitted(self)
-        known = self._calibration is not None and self._calibration.method != "isotonic"
-        return self._calibration.B if known else np.empty(0)
-
-    def _has_probabilities(self) -> bool:
-        if self.probability is True:
-            return True
-        name = type(self).__name__
-        raise AttributeError(
-            f"predict_proba was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
-        )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
-        check_is_fitted(self)
-        if self._calibration is None:
-            name = type(self).__name__
-            raise NotFittedError(
-                f"predict_proba was asked for; found a {name} that was fitted without probabilities; fit it again"
-            )
+    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
         k, shape = len(self.classes_), "scores" if self.break_ties else "votes"
         X = self._check_predict_input(X)
         step = max(1, DECISIONS // len(self.intercept_))
@@ -322,14 +288,9 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         for a in range(0, X.shape[0], step):
             values = self._decide(X[a : a + step], "ovo", checked=True)
             chosen = (values > 0).astype(np.intp) if k == 2 else shaped(values, k, shape)
-            raw = self._calibration.probabilities(-values[:, None] if k == 2 else values, k)
+            raw = calibration.probabilities(-values[:, None] if k == 2 else values, k)
             found.append(agreeing(raw, chosen))
         return np.concatenate(found)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
-        """The logarithm of ``predict_proba``."""
-        return np.log(self.predict_proba(X))
 
     def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""

@@ -383,6 +383,8 @@ def _probabilities(model: Any, graph: Graph, values: str, chosen: str, k: int) -
     p = graph.op("Min", graph.op("Max", p, graph.constant([LEAST])), graph.constant([1.0 - LEAST]))
     if k == 2:
         p = graph.op("Concat", p, graph.op("Sub", graph.constant([1.0]), p), axis=1)
+    elif not hasattr(model, "decision_function_shape"):  # each class against the rest
+        p = graph.op("Div", p, graph.total(p, 1))
     else:
         p = _coupled(graph, p, k)
     return _agreeing(graph, p, chosen, k)

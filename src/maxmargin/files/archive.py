@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import PSVC, PSVR, SVC, SVR, NuSVC, NuSVR
+from ..estimators import PSVC, PSVR, SVR, NuSVR
 from ..estimators.calibration import MARKS
 from ..estimators.parameters import ATTRIBUTES
 from ..gram import KERNELS, Kernel
@@ -199,9 +199,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if name in KERNEL_MACHINES:
         fitted |= {"gamma": model._gamma, "weights": model._W, "dual_coef_": model._dual, "reduced": model._reduced}
         fitted |= {"width": model._width} if isinstance(model, (SVR, NuSVR)) else {}
-        found = getattr(model, "_calibration", None)
-        parts = None if found is None else {k: getattr(found, k) for k in ("method", "A", "B", "steps")}
-        fitted |= {"calibration": parts} if isinstance(model, CLASSIFIERS) else {}
+    if isinstance(model, CLASSIFIERS):
+        found = model._calibration
+        fitted["calibration"] = None if found is None else {k: getattr(found, k) for k in ("method", "A", "B", "steps")}
     if name in POTENTIAL:
         gamma = model._kernel_.gamma if model._kernel_ is not None else 0.0
         fitted |= {"gamma": gamma, "weights": model._coef}
@@ -320,7 +320,7 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
         setattr(model, attribute, value)
     _check_rest(model)
     if calibration is not None:
-        need(isinstance(model, (SVC, NuSVC)) and isinstance(calibration, dict), "a calibration of classes", "another")
+        need(isinstance(model, CLASSIFIERS) and isinstance(calibration, dict), "a calibration of classes", "another")
         model._calibration = calibration_from(model, calibration)
     if width is not None:
         need(isinstance(model, (SVR, NuSVR)) and isinstance(width, float), "a width of a regression", width)
