@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 .PHONY: help setup demo test campaign fuzz soak lint format bench clean
 
 help:
-	@echo "make demo     set up and train two support vector machines, with their certificates"
+	@echo "make demo     set up and take the tour; it leaves demo-report.html"
 	@echo "make test     set up, check style and types, run the tests"
 	@echo "make campaign hunt for exceptions: random problems, checked by hand, for MINUTES=10"
 	@echo "make fuzz     damaged files for every reader, INPUTS=10000 each"
@@ -32,7 +32,7 @@ help:
 setup: $(READY)
 
 demo: $(READY)
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m maxmargin demo
 
 # One BLAS thread for each of the two workers, or they take each other's core.
 # What rounding could change is run once more with the BLAS kernels of another processor (none where BLAS has no others).

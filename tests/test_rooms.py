@@ -14,7 +14,7 @@ ROOT = Path(maxmargin.__file__).parent
 LEVELS = {
     "_jit": 0, "goal": 0, "host": 0, "losses": 0, "memory": 0, "monitor": 0, "problem": 0, "solution": 0, "threads": 0,
     "gram": 1, "rows": 1,
-    "formulations": 2, "solvers": 2,
+    "decisions": 2, "formulations": 2, "solvers": 2,
     "estimators": 3, "report": 3,
     "files": 4,
 }  # fmt: skip

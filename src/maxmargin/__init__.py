@@ -71,7 +71,7 @@ _HOME = {
     "Newton PotentialSMO solve",
 }
 _NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
-_ROOMS = (*_HOME, "command", "host", "losses", "memory", "rows", "threads", "warmup")
+_ROOMS = (*_HOME, "command", "decisions", "host", "losses", "memory", "rows", "threads", "warmup")
 
 __all__ = [
     "ASVM",

@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 from command.running import run
-from maxmargin import SVC, __version__
+from maxmargin import SOLVERS, SVC, __version__
 from maxmargin.command.flags import from_libsvm
 from maxmargin.files import load, load_model, read_ranges, read_svmlight, write_svmlight
 
@@ -302,10 +302,17 @@ def test_flags_with_labels():
     assert from_libsvm(["train", "-w1"]) == ["train", "-w1"]
 
 
-def test_demo():
-    found = run("demo", "-q")
-    assert found.code == 0 and "worst gap" in found.out
-    assert max(len(line) for line in found.lines) <= 80
+def test_demo(tmp_path):
+    """The tour: every solver is in it, it fits into a terminal, and it leaves a report."""
+    found = run("demo", "-q", "--quick", "-o", tmp_path / "r.html")
+    assert found.code == 0, found.err
+    assert max(len(line) for line in found.lines[:-1]) <= 80
+    assert [line[0] for line in found.lines if line[1:3] == ". "] == list("123456")
+    rows = {line.split()[0]: line.split() for line in found.lines if line.split()[:1] and line.split()[0] in SOLVERS}
+    assert set(rows) == set(SOLVERS)
+    objectives = [float(row[1]) for row in rows.values()]
+    assert max(objectives) - min(objectives) < 1e-6 * max(objectives)
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
 
 
 def test_version():

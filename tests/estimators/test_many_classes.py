@@ -12,8 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin import SVC, NuSVC, Status
+from maxmargin import decisions as deciding
+from maxmargin.decisions import decide_pairs, pair_weights
 from maxmargin.estimators import multiclass, pair_programs
-from maxmargin.estimators.multiclass import Pairs, decide_pairs, pair_weights
+from maxmargin.estimators.multiclass import Pairs
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
@@ -123,8 +125,8 @@ def some_machine(k, n=23, seed=0, empty=False, most=6):
 @pytest.fixture(params=["one block", "many blocks"])
 def blocks(request, monkeypatch):
     if request.param == "many blocks":
-        monkeypatch.setattr(multiclass, "PARTS_BYTES", 1500)
-        monkeypatch.setattr(multiclass, "TILE_BYTES", 200)
+        monkeypatch.setattr(deciding, "PARTS_BYTES", 1500)
+        monkeypatch.setattr(deciding, "TILE_BYTES", 200)
 
 
 @pytest.mark.parametrize("k", [3, 4, 9])
@@ -133,7 +135,7 @@ def blocks(request, monkeypatch):
 @pytest.mark.parametrize("most", [6, 60])
 def test_decisions_of_every_shape(blocks, k, empty, more, most):
     values, dual, n_support, intercept, expected = some_machine(k, empty=empty, most=most)
-    assert (dual.shape[1] < multiclass.FEW_VECTORS * k) == (most == 6)
+    assert (dual.shape[1] < deciding.FEW_VECTORS * k) == (most == 6)
     extra = np.random.default_rng(1).normal(size=expected.shape)
     expected = expected + extra if more else expected
 

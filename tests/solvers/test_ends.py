@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cases import VARIANTS, fast_problem, make_data, skip_unless_takes
 from maxmargin import SVC, LinearSVR
-from maxmargin.estimators.multiclass import pair_weights
+from maxmargin.decisions import pair_weights
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram

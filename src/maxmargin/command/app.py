@@ -342,11 +342,17 @@ def info(
 
 
 @app.command()
-def demo(quiet: Quiet = False) -> int:
-    """Train on data that come with scikit-learn, and read the certificate."""
+def demo(
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Without progress.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the larger problem.")] = False,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write a report.")
+    ] = "demo-report.html",
+) -> int:
+    """A tour on data that come with scikit-learn: certificates, solvers, machines, and a report."""
     from .demonstration import show
 
-    return show(quiet)
+    return show(quiet, quick, output)
 
 
 @app.command()
@@ -364,6 +370,26 @@ def report(
     from .reporting import write
 
     return write(model, data, output, target, format, quiet)
+
+
+@app.command()
+def plot(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="margin, convergence, kernel, features or path.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of maxmargin, LIBSVM or LIBLINEAR.")],
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="Samples, for margin, kernel and path.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to draw: .png, .svg, .pdf. [KIND.png]"),
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark ground.")] = False,
+    target: Target = None,
+    format: Format = None,
+    quiet: Quiet = False,
+) -> int:
+    """Draw MODEL: its margin on DATA, how it converged, its kernel, its features, or its path over C."""
+    from .plotting import draw
+
+    return draw(kind, model, data, output, target, format, dark, quiet)
 
 
 @app.command()

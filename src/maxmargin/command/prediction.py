@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import Data, FileError, has_probabilities, libsvm_probabilities, load_model, model_format, read_data
-from ..files.models import widen
+from ..files import Data, FileError, load_model, load_predictor, model_format, read_data
+from ..files.parts import Predictor
 from ..files.source import atomic
 from ..files.svmlight import short
 from .reading import _column, read_serials, whole_labels
@@ -34,7 +34,7 @@ def predict_file(
     """Predict, write, score."""
     speaker = Speaker(quiet, as_json, sys.stderr if output == "-" and not as_json else None)
     started = time.perf_counter()
-    machine, X, y = _both(data, model, target, format)
+    machine, X, y = _both(data, model, target, format, light=not probability)
     if jobs is not None and hasattr(machine, "n_jobs"):
         machine.n_jobs = jobs
     classifies = hasattr(machine, "classes_")
@@ -48,7 +48,8 @@ def predict_file(
             if header:
                 file.write(header + "\n")
             file.writelines(row + "\n" for row in rows)
-    sided = type(machine).__name__ in ("OneClassSVM", "LinearOneClassSVM", "SVDD")
+    name = machine.machine if isinstance(machine, Predictor) else type(machine).__name__
+    sided = name in ("OneClassSVM", "LinearOneClassSVM", "SVDD")
     facts: dict[str, Any] = {"total": len(found)}
     if y.dtype.kind != "U" or classifies:
         lines, facts = scores(y, found, classifies or sided)
@@ -60,12 +61,20 @@ def predict_file(
     return 0
 
 
-def _both(data: str, model: str, target: str | None, format: str | None) -> tuple[Any, Any, np.ndarray]:
-    """The model and the samples, with as many features as both need."""
-    machine = load_model(model)
+def _both(
+    data: str, model: str, target: str | None, format: str | None, light: bool = False
+) -> tuple[Any, Any, np.ndarray]:
+    """The model and the samples, with as many features as both need.
+
+    ``light``: where predictions are all that is needed, an estimator is made only to check the rows of a table.
+    """
+    predictor = load_predictor(model) if light else None
+    machine = load_model(model) if predictor is None else predictor
     if getattr(machine, "kernel", "") == "precomputed":
         return _precomputed(data, model, machine)
     table = read_data(data, format=format, target=_column(target))
+    if predictor is not None and not sp.issparse(table.X):
+        machine = load_model(model)
     X, y = _by_name(data, table, machine), table.y
     d = machine.n_features_in_
     if not sp.issparse(X) and (X.shape[1] < d or (X.shape[1] > d and model_format(model) == "maxmargin")):
@@ -75,7 +84,11 @@ def _both(data: str, model: str, target: str | None, format: str | None) -> tupl
         X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
     elif X.shape[1] > d and getattr(machine, "kernel", "linear") == "linear":
         X = X[:, :d]  # the others have the weight 0
+    elif X.shape[1] > d and isinstance(machine, Predictor):
+        machine.widen(X.shape[1])
     elif X.shape[1] > d:
+        from ..files.models import widen
+
         widen(machine, X.shape[1])
     if hasattr(machine, "feature_names_in_"):
         del machine.feature_names_in_  # columns are in their places now
@@ -111,15 +124,19 @@ def _predictions(
     machine: Any, model: str, X: Any, probability: bool, speaker: Speaker
 ) -> tuple[str, list[str], np.ndarray]:
     """The first line of the output, its rows, and the predictions."""
+    if not probability:
+        found = machine.predict(X)
+        return "", [_label(value) for value in found.tolist()], found
+    from ..files import has_probabilities, libsvm_probabilities
+
     regression = not hasattr(machine, "classes_") and not hasattr(machine, "decision_function")
-    if probability and regression:
+    if regression:
         if not has_probabilities(machine):
             raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
         speaker.line(
             "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
             f"e^(-|z|/sigma)/(2sigma),sigma={machine.probA_[0]:g}"
         )
-    if not probability or regression:
         found = machine.predict(X)
         return "", [_label(value) for value in found.tolist()], found
     if has_probabilities(machine) and hasattr(machine, "classes_") and model_format(model) == "libsvm":

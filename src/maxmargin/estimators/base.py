@@ -29,7 +29,9 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Certificate, Solution, Status
 from ..solvers import SOLVERS, Auto, judged
+from .callbacks import Callbacks
 from .objects import as_frame, plain
+from .onnx import Exportable
 from .parameters import MachineParameters
 from .parametric import Parametric
 
@@ -86,7 +88,7 @@ class Outcome:
     gram: Gram  # that the problems share
 
 
-class Machine(MachineParameters):
+class Machine(Exportable, Callbacks, MachineParameters):
     """Common part of all estimators; subclasses say which formulation they solve.
 
     A fit is solved, published and certified, in this order: the certificate is that of the attributes as ``predict``

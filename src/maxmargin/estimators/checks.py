@@ -180,18 +180,26 @@ def _inside(index: np.ndarray, count: int) -> bool:
 
 
 def few_plain_rows(machine, X) -> bool:
-    """Whether X is what validation would leave as it is, seen at a glance: a few rows of finite numbers in an array.
+    """Whether X is what validation would leave as it is, seen at a glance: a few rows of finite numbers, dense or CSR.
 
     scikit-learn's validation takes longer than a prediction of one row.
     """
+    known = vars(machine)
+    if X.__class__ is np.ndarray:
+        numbers = X
+    elif X.__class__ is sp.csr_matrix or X.__class__ is sp.csr_array:
+        numbers = X.data
+    else:
+        return False
     return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and 0 < X.size <= FEW_NUMBERS
-        and X.dtype in (np.float64, np.float32)
-        and X.shape[1] == getattr(machine, "n_features_in_", -1)
-        and not hasattr(machine, "feature_names_in_")
-        and bool(np.isfinite(X).all())
+        X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == known.get("n_features_in_", -1)
+        and 0 < numbers.size <= FEW_NUMBERS
+        and (numbers.dtype == np.float64 or numbers.dtype == np.float32)
+        and "feature_names_in_" not in known
+        and bool(np.isfinite(numbers).all())
+        and (numbers is X or _ill_compressed(X) is None)
     )
 
 

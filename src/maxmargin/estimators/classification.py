@@ -10,27 +10,22 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .. import memory
 from .. import threads as th
+from ..decisions import DECISIONS, pair_weights, shaped
 from ..formulations import CSVC, Decision, Formulation, SemiParametric
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
 from ..gram import PrecomputedGram
-from ..gram.base import checked_block
-from ..gram.distance import cross
-from ..gram.points import make_points
 from ..monitor import Monitor
 from ..problem import DUST, QP
-from ..rows import Rows
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Outcome, Problem, dense, stacklevel
+from .calibrated import Calibrated
 from .calibration import (
     CALIBRATIONS,
     FOLDS,
@@ -46,7 +41,7 @@ from .calibration import (
 from .checks import check_choice, check_labels
 from .expansion import Expanding
 from .kernel import KernelMachine
-from .multiclass import Pairs, decide_pairs, pair_weights, shaped, weighed_classes
+from .multiclass import Pairs, weighed_classes
 from .objects import Objects
 from .pair_programs import closed_programs, decisions, largest_nus, programs
 from .parameters import ClassifierParameters, documented
@@ -54,7 +49,6 @@ from .parameters import ClassifierParameters, documented
 __all__ = ["SVC", "NuSVC"]
 
 NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
-DECISIONS = 1 << 22  # of pairs that are held at a time, 32 MB
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
 ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
@@ -66,7 +60,7 @@ LEAVES = (
 ).split()
 
 
-class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
+class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, KernelMachine):
     def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
@@ -87,8 +81,6 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         check_choice(self, "probability", (False, True, "deprecated"))
         check_choice(self, "calibration", CALIBRATIONS)
         check_choice(self, "decision_function_shape", ("ovr", "ovo"))
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         X, y, weight = self._check_input(X, y, sample_weight)
         check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
@@ -231,8 +223,6 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     # -- probabilities ----------------------------------------------------------------------------------
 
-    _calibration: Calibration | None = None
-
     def _folds(self, X, labels: np.ndarray, box: np.ndarray) -> np.ndarray | None:
         """The fold of each sample, if there is a use for it."""
         if self.probability is not True:
@@ -290,37 +280,7 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
         self._calibration = calibrated(self.calibration, *parts)
 
-    @property
-    def probA_(self):
-        """A of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
-        check_is_fitted(self)
-        known = self._calibration is not None and self._calibration.method != "isotonic"
-        return self._calibration.A if known else np.empty(0)
-
-    @property
-    def probB_(self):
-        """B of the sigmoid of each pair, as in LIBSVM; empty without probabilities."""
-        check_is_fitted(self)
-        known = self._calibration is not None and self._calibration.method != "isotonic"
-        return self._calibration.B if known else np.empty(0)
-
-    def _has_probabilities(self) -> bool:
-        if self.probability is True:
-            return True
-        name = type(self).__name__
-        raise AttributeError(
-            f"predict_proba was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
-        )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
-        check_is_fitted(self)
-        if self._calibration is None:
-            name = type(self).__name__
-            raise NotFittedError(
-                f"predict_proba was asked for; found a {name} that was fitted without probabilities; fit it again"
-            )
+    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
         k, shape = len(self.classes_), "scores" if self.break_ties else "votes"
         X = self._check_predict_input(X)
         step = max(1, DECISIONS // len(self.intercept_))
@@ -328,14 +288,9 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
         for a in range(0, X.shape[0], step):
             values = self._decide(X[a : a + step], "ovo", checked=True)
             chosen = (values > 0).astype(np.intp) if k == 2 else shaped(values, k, shape)
-            raw = self._calibration.probabilities(-values[:, None] if k == 2 else values, k)
+            raw = calibration.probabilities(-values[:, None] if k == 2 else values, k)
             found.append(agreeing(raw, chosen))
         return np.concatenate(found)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
-        """The logarithm of ``predict_proba``."""
-        return np.log(self.predict_proba(X))
 
     def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""
@@ -367,43 +322,8 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
     def _decide(self, X, shape: str, checked: bool = False) -> np.ndarray:
         """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
         X = X if checked else self._check_predict_input(X)
-        if len(self.classes_) == 2:
-            values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
-            return (values + self.intercept_ + self._functions_at(X))[:, 0]
-        # By weights is what was certified; sums of inner products of rows far away would be rounding. Points of an
-        # expansion belong to no class.
-        if self._W is not None or self._reduced:
-            step = max(1, DECISIONS // len(self.intercept_))
-            blocks = [X[a : a + step] for a in range(0, X.shape[0], step)]
-            return np.concatenate([shaped(self._by_weights(block), len(self.classes_), shape) for block in blocks])
-        # A user's function need not be prepared for several threads.
-        threads = 1 if self._function is not None else th.count(self.n_jobs)
-        more = None if self._parametric is None else lambda rows: np.asarray(self._functions_at(X[rows]))
-        with th.blas_limit(1):
-            return decide_pairs(
-                self._values(X), self._dual, self.n_support_, self.intercept_, X.shape[0], shape, more, threads
-            )
-
-    def _by_weights(self, X) -> np.ndarray:
-        """The decision of each pair by the weights of the features, or by the points of an expansion."""
-        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
-        return values + self.intercept_ + self._functions_at(X)
-
-    def _values(self, X):
-        """A function of rows of X and a slice of the support vectors that gives their kernel values in float64."""
-        if self.kernel == "precomputed":
-            return lambda rows, columns: np.asarray(X[rows][:, self.support_[columns]], np.float64)
-        vectors = self.support_vectors_
-        if self._function is not None:
-            return lambda rows, columns: checked_block(self._function, X[rows], vectors[columns])
-        kernel = self._kernel_
-        right = make_points(vectors, kernel).astype(np.float64)
-
-        def values(rows: slice, columns: slice) -> np.ndarray:
-            left = make_points(X[rows], kernel, like=right).astype(np.float64)
-            return cross(kernel, left, right.take(columns))
-
-        return values
+        k = len(self.classes_)
+        return self._decision(self.n_support_ if k > 2 and not self._reduced else None).classes(X, k, shape)
 
     def decision_function(self, X):
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
@@ -411,6 +331,11 @@ class _KernelClassifier(ClassifierMixin, ClassifierParameters, KernelMachine):
 
     def predict(self, X):
         """The class of each sample."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties must be False when decision_function_shape is 'ovo': found break_ties=True, which needs a "
+                "score for each class; set decision_function_shape='ovr'"
+            )
         found = self._decide(X, "scores" if self.break_ties else "votes")
         return self.classes_[(found > 0).astype(np.intp) if len(self.classes_) == 2 else found]
 

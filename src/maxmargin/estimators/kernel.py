@@ -13,12 +13,11 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from .. import threads as th
+from ..decisions import MOST_WEIGHTS, DecisionFunction
 from ..formulations import Decision
 from ..goal import Goal
 from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram, gauss_or_not, near_or_not
-from ..gram.base import checked_block
-from ..gram.distance import weigh
-from ..gram.points import check_width, make_points
+from ..gram.points import check_width
 from ..monitor import Monitor
 from ..problem import QP
 from ..rows import Rows
@@ -42,11 +41,9 @@ __all__ = ["KernelMachine", "SingleMachine"]
 
 DEFINITE_SAMPLE = 200  # support vectors whose kernel matrix is looked at
 DEFINITE_SLACK = 1e-6  # negative share of the largest eigenvalue that is put down to rounding
-MOST_WEIGHTS = 1 << 23  # weights of features of all problems that are kept, 64 MB
 LINEAR_FROM = 2000  # samples of a problem: from here on a linear kernel is seen as features
 NEAR_FROM = 20_000  # samples: from here on neighbours of a narrow kernel take less time than the rows of a block solver
 PRODUCTS = ("auto", "pcg")  # solvers that live on products with the whole matrix, and the choice between all of them
-PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
 class KernelMachine(KernelParameters, Machine):
@@ -179,7 +176,8 @@ class KernelMachine(KernelParameters, Machine):
             self.support_vectors_ = X[support]
 
     def _check_predict_input(self, X):
-        check_is_fitted(self)
+        if not hasattr(self, "support_vectors_"):
+            check_is_fitted(self)
         if isinstance(self.support_vectors_, Objects):
             X = Objects(X)
             self._look_at_names(X, reset=False)
@@ -192,23 +190,20 @@ class KernelMachine(KernelParameters, Machine):
             options["dtype"] = "numeric"
         return validate_data(self, X, reset=False, **options)
 
-    @th.blas_limit(1)
-    def _weigh(self, X, coef: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
-        """Σ_s coef[s, c] k(support vector s, x) for each row of X: blocked products over support vectors only."""
-        if self.kernel == "precomputed":
-            return np.asarray(X[:, self.support_[rows]], np.float64) @ coef
-        vectors = self.support_vectors_[rows]
-        size = vectors.shape[0]
-        if self._function is not None:
-            out = np.empty((X.shape[0], coef.shape[1]))
-            step = max(1, PREDICT_BYTES // (8 * max(1, size)))
-            for a in range(0, X.shape[0], step):
-                block = X[a : a + step]
-                out[a : a + step] = checked_block(self._function, block, vectors) @ coef if size else 0.0
-            return out
-        left = make_points(vectors, self._kernel_)
-        right = make_points(X, self._kernel_, like=left)
-        return weigh(self._kernel_, left.astype(np.float64), coef, right, th.count(self.n_jobs))
+    def _decision(self, n_support: np.ndarray | None = None) -> DecisionFunction:
+        """The function that the fit has left; ``n_support`` where its vectors belong to several classes."""
+        return DecisionFunction(
+            self._dual,
+            self.intercept_,
+            self.support_vectors_,
+            self._kernel_,
+            self._function,
+            self.support_ if self.kernel == "precomputed" else None,
+            self._W,
+            n_support,
+            None if self._parametric is None else self._functions_at,
+            self.n_jobs,
+        )
 
     @property
     @th.blas_limit(1)
@@ -347,5 +342,4 @@ class SingleMachine(KernelMachine):
     def _decide(self, X, checked: bool = False) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
         X = X if checked else self._check_predict_input(X)
-        values = self._weigh(X, self._dual.T) if self._W is None else Rows.of(X, self.n_jobs).dot(self._W.T)
-        return (values + self._functions_at(X))[:, 0] + self.intercept_[0]
+        return self._decision().problems(X)[:, 0]

@@ -31,7 +31,19 @@ from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
-from .calibration import each, without_copies
+from .calibrated import Calibrated
+from .calibration import (
+    CALIBRATIONS,
+    Calibration,
+    Solving,
+    agreeing,
+    calibrated,
+    each,
+    fold_numbers,
+    out_of_fold,
+    seed_of,
+    without_copies,
+)
 from .checks import (
     check_choice,
     check_labels,
@@ -92,8 +104,6 @@ class RowMachine(Machine):
 
     def _check_rows(self, X, reset: bool):
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
-        if not reset and few_plain_rows(self, X):
-            return X, Rows.of(X, self.n_jobs)
         if reset:
             self._frame = frame_library(X)
         if isinstance(X, (str, os.PathLike)):
@@ -198,9 +208,16 @@ class RowMachine(Machine):
 
     def _decide(self, X) -> np.ndarray:
         """f for each sample and problem."""
-        check_is_fitted(self)
-        X, rows = self._check_rows(X, reset=False)
-        return rows.dot(np.ascontiguousarray(dense(self.coef_).T, np.float64)) + self.intercept_ + self._functions_at(X)
+        if not hasattr(self, "coef_"):
+            check_is_fitted(self)
+        W = np.ascontiguousarray(dense(self.coef_).T, np.float64)
+        if few_plain_rows(self, X):
+            values = Rows.times(X, W, self.n_jobs)
+        else:
+            X, rows = self._check_rows(X, reset=False)
+            values = rows.dot(W)
+        values = values + self.intercept_
+        return values if self._parametric is None else values + self._functions_at(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -267,6 +284,8 @@ class LinearMachine(RowMachine):
         if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
             raise ValueError(f"Cs={Cs!r} was asked for; found no list of costs > 0; give numbers > 0")
         machine = clone(self).set_params(C=float(Cs[0]), warm_start=True)
+        if getattr(machine, "probability", False):
+            machine.probability = False  # a path has no probabilities
         rows, problems = machine._prepare(X, y, sample_weight)
         found: list[tuple] = []
         for C in Cs.tolist():
@@ -299,7 +318,7 @@ class LinearMachine(RowMachine):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearSVC(ClassifierMixin, LinearMachine):
+class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
     """Linear support vector classification, one class against the rest, with a certificate of every fit.
 
         min ½‖w‖² + C Σ ℓ(y_i (wᵀx_i + b))
@@ -322,8 +341,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):
     multi_class: str = "ovr"
     class_weight: Any = None
     huber_delta: float = 0.5
+    probability: bool = False
+    calibration: str = "sigmoid"
 
-    _leaves = (*LEAVES, "classes_", "class_weight_")
+    _leaves = (*LEAVES, "classes_", "class_weight_", "probA_", "probB_")
     _says = {
         "class_weight": (
             'dict, "balanced" or None',
@@ -336,10 +357,17 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         """What goes together: l1 wants a smooth loss; it and all classes at once have a solver of their own."""
         check_choice(self, "penalty", ("l2", "l1"))
         check_choice(self, "multi_class", ("ovr", "crammer_singer"))
+        check_choice(self, "probability", (False, True))
+        check_choice(self, "calibration", CALIBRATIONS)
         together = self.multi_class == "crammer_singer"
         if not (together or self.penalty == "l1"):
             return
         what = "multi_class='crammer_singer'" if together else "penalty='l1'"
+        if self.probability:
+            raise ValueError(
+                f"{what} was asked for; found probability=True, which needs machines of folds; use penalty='l2' and "
+                "multi_class='ovr', or scikit-learn's CalibratedClassifierCV"
+            )
         if not (isinstance(self.solver, str) and self.solver == "auto"):
             raise ValueError(
                 f"{what} was asked for; found solver={self.solver!r}; it has a solver of its own: leave 'auto'"
@@ -373,6 +401,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):
             factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
             target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
             problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
+        self._calibration = self._fold = None
+        if self.probability:  # what is no matrix is parted by the places of its rows
+            whole = isinstance(X, np.ndarray) or sp.issparse(X)
+            self._fold = fold_numbers(X, labels, weight[present], seed_of(self.random_state), whole)
         return rows if self.penalty == "l1" else self._moved(rows, weight[present]), problems
 
     def _run(self, rows, problems):
@@ -381,7 +413,32 @@ class LinearSVC(ClassifierMixin, LinearMachine):
         elif self.penalty == "l1":
             self._run_sparse(rows, problems)
         else:
-            self._certify(self._solve_rows(rows, problems))
+            outcome = self._solve_rows(rows, problems)
+            if self._fold is not None:
+                self._calibrate(outcome, self._fold)
+                self._fold = None
+            self._certify(outcome)
+
+    def _calibrate(self, outcome: Outcome, folds: np.ndarray) -> None:
+        """A calibration of each problem from machines of its folds."""
+        with self._once_more(outcome.monitor) as monitor:
+            solver = replace(self._solver(), solver="auto")
+            solving = Solving(outcome.gram, solver, self._goal, monitor, 1, classes=True)
+            found = [out_of_fold(solving, one, folds) for one in outcome.solved]
+        # Of two classes the second has +1, and a calibration is about the first, as LIBSVM's.
+        flip = -1.0 if len(self.classes_) == 2 else 1.0
+        problems = [one.problem for one in outcome.solved]
+        self._calibration = calibrated(
+            self.calibration, [flip * f for f in found], [flip * p.y for p in problems], [p.weight for p in problems]
+        )
+
+    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
+        """Two classes as they are; of more, each against the rest, with a sum of 1."""
+        decisions = self._decide(X)
+        if len(self.classes_) == 2:
+            return agreeing(calibration.probabilities(-decisions, 2), (decisions[:, 0] > 0).astype(np.intp))
+        own = calibration.pairwise(decisions)
+        return agreeing(own / own.sum(axis=1, keepdims=True), decisions.argmax(axis=1))
 
     def _run_sparse(self, rows: Rows, problems: list[Problem]) -> None:
         """Few weights: a problem for each class."""

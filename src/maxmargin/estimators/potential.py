@@ -17,12 +17,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import threads as th
+from ..decisions import DecisionFunction
 from ..formulations import PSVM, Decision, Samples
 from ..goal import Goal
 from ..gram import Kernel, Relation
-from ..gram.base import checked_block
-from ..gram.distance import weigh
-from ..gram.points import make_points
 from ..monitor import Monitor
 from ..rows.centre import variance
 from ..solution import Certificate
@@ -39,7 +37,6 @@ MATRICES = ("precomputed", "dyadic")  # X itself is the relation
 LARGEST_SHARE = 0.999  # of the least ε at which nothing is chosen: where a path begins
 SMALLEST_SHARE = 1e-3  # of it: where a path ends unless it is told
 PATH_LENGTH = 50
-PREDICT_BYTES = 1 << 26  # kernel values held at a time while predicting with a callable
 
 
 @dataclass(frozen=True)
@@ -253,7 +250,6 @@ class _Potential(Machine):
 
     # -- prediction -------------------------------------------------------------------------------------
 
-    @th.blas_limit(1)
     def _decide(self, X) -> np.ndarray:
         """f for each sample and problem; only the relations to the objects that are used are read."""
         check_is_fitted(self)
@@ -263,16 +259,11 @@ class _Potential(Machine):
         X = validate_data(self, X, reset=False, **self._options())
         if not self.n_support_:
             return np.zeros((X.shape[0], len(self.intercept_))) + self.intercept_
-        if callable(self.kernel):
-            step = max(1, PREDICT_BYTES // (8 * self.n_support_))
-            parts = [
-                checked_block(self.kernel, X[a : a + step], self.support_vectors_) @ self._coef
-                for a in range(0, X.shape[0], step)
-            ]
-            return np.concatenate(parts) + self.intercept_
-        left = make_points(self.support_vectors_, self._kernel_)
-        right = make_points(X, self._kernel_, like=left)
-        return weigh(self._kernel_, left.astype(np.float64), self._coef, right, th.count(self.n_jobs)) + self.intercept_
+        function = self.kernel if callable(self.kernel) else None
+        vectors = self.support_vectors_
+        return DecisionFunction(
+            self._coef.T, self.intercept_, vectors, self._kernel_, function, n_jobs=self.n_jobs
+        ).problems(X)
 
     def _read(self, X) -> np.ndarray:
         """Σ a_j K_j for rows of relations to all objects, or to those alone that are used."""

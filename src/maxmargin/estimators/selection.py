@@ -17,12 +17,13 @@ from ..gram import Relation
 from ..monitor import Monitor
 from ..solvers import Auto
 from .checks import check_sparse, checked_weight, need
+from .onnx import Exportable
 from .potential import PATH_LENGTH, SMALLEST_SHARE, Path, signs, walk
 
 __all__ = ["PSVMSelector"]
 
 
-class PSVMSelector(SelectorMixin, BaseEstimator):
+class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
     """Feature selection by a Potential SVM on the features themselves: those with α ≠ 0.
 
     Units of features do not matter. A path of falling ε ranks the features by where they come in.

@@ -7,6 +7,7 @@
 | our models                               | `load`                          | `save`                           |
 | LIBSVM's and LIBLINEAR's models          | `load_libsvm`, `load_liblinear` | `save_libsvm`, `save_liblinear`  |
 | any of these models                      | `load_model`                    | `save_model`                     |
+| LIBSVM's and LIBLINEAR's, to predict only | `load_predictor`                |                                  |
 | svm-scale's ranges                       | `read_ranges`                   | `write_ranges`                   |
 | scikit-learn's fitted estimators         | `from_sklearn`                  | `to_sklearn`                     |
 
@@ -15,20 +16,37 @@ Readers check what they read: a damaged or hostile file is a FileError with one 
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .archive import load, save
 from .errors import FileError
-from .liblinear import load_liblinear, save_liblinear
-from .libsvm import load_libsvm, save_libsvm
-from .models import LINEAR_MACHINES
-from .probabilities import has_probabilities, libsvm_probabilities
-from .ranges import Ranges, read_ranges, write_ranges
-from .sklearn_models import from_sklearn, to_sklearn
+from .parts import LINEAR_NAMES, MisfitError, Predictor
 from .source import opened
-from .svmlight import Data, read_svmlight, write_svmlight
-from .tables import FORMATS, read_data
+
+if TYPE_CHECKING:
+    from .archive import load, save
+    from .liblinear import load_liblinear, save_liblinear
+    from .libsvm import load_libsvm, save_libsvm
+    from .probabilities import has_probabilities, libsvm_probabilities
+    from .ranges import Ranges, read_ranges, write_ranges
+    from .sklearn_models import from_sklearn, to_sklearn
+    from .svmlight import Data, read_svmlight, write_svmlight
+    from .tables import FORMATS, read_data
+
+# Where each name is defined, imported when it is first used: who predicts with a model file does not wait for what
+# trains, nor for scikit-learn.
+_HOME = {
+    "archive": "load save",
+    "liblinear": "load_liblinear save_liblinear",
+    "libsvm": "load_libsvm save_libsvm",
+    "probabilities": "has_probabilities libsvm_probabilities",
+    "ranges": "Ranges read_ranges write_ranges",
+    "sklearn_models": "from_sklearn to_sklearn",
+    "svmlight": "Data read_svmlight write_svmlight",
+    "tables": "FORMATS read_data",
+}
+_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "FORMATS",
@@ -41,6 +59,7 @@ __all__ = [
     "load_liblinear",
     "load_libsvm",
     "load_model",
+    "load_predictor",
     "libsvm_probabilities",
     "model_format",
     "read_data",
@@ -72,18 +91,61 @@ def model_format(path: str | os.PathLike) -> str:
     raise FileError(path, "a model was asked for; found a file that begins like none; is this a file of data?", 1, 1)
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
 def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
     """A fitted estimator from a model file of ours, LIBSVM's or LIBLINEAR's; ``n_features`` as for these."""
     known = model_format(path)
     if known == "maxmargin":
+        from .archive import load
+
         return load(path)
-    return (load_libsvm if known == "libsvm" else load_liblinear)(path, n_features=n_features)
+    if known == "libsvm":
+        from .libsvm import load_libsvm
+
+        return load_libsvm(path, n_features=n_features)
+    from .liblinear import load_liblinear
+
+    return load_liblinear(path, n_features=n_features)
+
+
+def load_predictor(path: str | os.PathLike) -> Predictor | None:
+    """What predicts as the estimator of ``load_model`` does, without scikit-learn; its rows have to be finite.
+
+    None where a file needs the estimator: our own format, and LIBLINEAR's logistic regression.
+    """
+    known = model_format(path)
+    if known == "maxmargin":
+        return None
+    try:
+        if known == "libsvm":
+            from .libsvm import read_libsvm
+
+            return Predictor(read_libsvm(path))
+        from .liblinear import LOGISTIC, read_liblinear
+
+        parts = read_liblinear(path)
+        return None if parts.machine == LOGISTIC else Predictor(parts)
+    except MisfitError as problem:
+        raise FileError(path, str(problem)) from None
 
 
 def save_model(model: Any, path: str | os.PathLike, format: str | None = None) -> None:
     """Write a fitted estimator; None: as LIBSVM or LIBLINEAR do, or as ours where the name ends with .mm or .zip."""
     ours = os.fspath(path).lower().endswith((".mm", ".zip"))
-    known = format or ("maxmargin" if ours else "liblinear" if type(model).__name__ in LINEAR_MACHINES else "libsvm")
+    known = format or ("maxmargin" if ours else "liblinear" if type(model).__name__ in LINEAR_NAMES else "libsvm")
     if known not in MODEL_FORMATS:
         raise ValueError(f"a known format was asked for; found {known!r}; choose one of {', '.join(MODEL_FORMATS)}")
-    {"libsvm": save_libsvm, "liblinear": save_liblinear, "maxmargin": save}[known](model, path)
+    if known == "libsvm":
+        from .libsvm import save_libsvm as write
+    elif known == "liblinear":
+        from .liblinear import save_liblinear as write
+    else:
+        from .archive import save as write
+    write(model, path)

@@ -23,24 +23,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import PSVC, PSVR, SVC, SVR, NuSVC, NuSVR
+from ..estimators import PSVC, PSVR, SVR, NuSVR
 from ..estimators.calibration import MARKS
 from ..estimators.parameters import ATTRIBUTES
 from ..gram import KERNELS, Kernel
 from ..solution import Certificate, History, Status
 from ..solvers import SOLVERS
 from .errors import FileError, shown
-from .models import (
-    CLASSIFIERS,
-    KERNEL_MACHINES,
-    LINEAR_MACHINES,
-    MisfitError,
-    finite,
-    kernel_machine,
-    linear_machine,
-    need,
-)
+from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
 from .npy import read_header
+from .parts import KernelParts, LinearParts, MisfitError, finite, need
 from .probabilities import calibration_from
 from .source import atomic, most_bytes
 
@@ -207,9 +199,9 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if name in KERNEL_MACHINES:
         fitted |= {"gamma": model._gamma, "weights": model._W, "dual_coef_": model._dual, "reduced": model._reduced}
         fitted |= {"width": model._width} if isinstance(model, (SVR, NuSVR)) else {}
-        found = getattr(model, "_calibration", None)
-        parts = None if found is None else {k: getattr(found, k) for k in ("method", "A", "B", "steps")}
-        fitted |= {"calibration": parts} if isinstance(model, CLASSIFIERS) else {}
+    if isinstance(model, CLASSIFIERS):
+        found = model._calibration
+        fitted["calibration"] = None if found is None else {k: getattr(found, k) for k in ("method", "A", "B", "steps")}
     if name in POTENTIAL:
         gamma = model._kernel_.gamma if model._kernel_ is not None else 0.0
         fitted |= {"gamma": gamma, "weights": model._coef}
@@ -309,16 +301,17 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     take = fitted.pop
     calibration, width = take("calibration", None), take("width", None)
     if name in KERNEL_MACHINES:
-        model = kernel_machine(
+        parts = KernelParts(
             name, params, take("support_vectors_"), take("dual_coef_"), take("intercept_"),
             gamma=take("gamma"), n_features=take("n_features_in_"), support=take("support_", None),
             n_support=take("n_support_", None), classes=take("classes_", None), weights=take("weights"), derive=False,
             reduced=bool(take("reduced", False)),
         )  # fmt: skip
+        model = kernel_machine(parts)
     elif name in LINEAR_MACHINES:
         coef = take("coef_")
         coef = coef.toarray() if sp.issparse(coef) else np.atleast_2d(coef)
-        model = linear_machine(name, params, coef, take("intercept_"), take("classes_", None))
+        model = linear_machine(LinearParts(name, params, coef, take("intercept_"), take("classes_", None)))
         take("n_features_in_", None)
     else:
         model = _potential(name, params, fitted)
@@ -327,7 +320,7 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
         setattr(model, attribute, value)
     _check_rest(model)
     if calibration is not None:
-        need(isinstance(model, (SVC, NuSVC)) and isinstance(calibration, dict), "a calibration of classes", "another")
+        need(isinstance(model, CLASSIFIERS) and isinstance(calibration, dict), "a calibration of classes", "another")
         model._calibration = calibration_from(model, calibration)
     if width is not None:
         need(isinstance(model, (SVR, NuSVR)) and isinstance(width, float), "a width of a regression", width)

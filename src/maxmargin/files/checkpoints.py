@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from .archive import pack, unpack
 from .errors import FileError
-from .models import need
+from .parts import need
 
 __all__ = ["Checkpoint", "Keeper", "fingerprint", "read_checkpoint"]
 

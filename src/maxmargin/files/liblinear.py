@@ -17,17 +17,14 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import LinearOneClassSVM, LinearSVC, LinearSVR
-from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
-from .models import MisfitError, linear_machine
+from .parts import LINEAR_NAMES, LinearParts, MisfitError
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import read_lines, short
 
-__all__ = ["SOLVER_TYPES", "load_liblinear", "save_liblinear"]
+__all__ = ["SOLVER_TYPES", "load_liblinear", "read_liblinear", "save_liblinear"]
 
 SVC_TYPES: dict[str, dict[str, Any]] = {
     "L2R_L2LOSS_SVC_DUAL": {"loss": "squared_hinge"},
@@ -41,6 +38,7 @@ SVR_TYPES: dict[str, dict[str, Any]] = {
     "L2R_L2LOSS_SVR_DUAL": {"loss": "squared_epsilon_insensitive"},
     "L2R_L1LOSS_SVR_DUAL": {"loss": "epsilon_insensitive"},
 }
+LOGISTIC = "LogisticRegression"
 LOGISTIC_TYPES = ("L2R_LR", "L1R_LR", "L2R_LR_DUAL")
 SOLVER_TYPES = (*SVC_TYPES, *SVR_TYPES, *LOGISTIC_TYPES, "ONECLASS_SVM")
 WORDS = set("solver_type nr_class label nr_feature bias rho".split())
@@ -48,6 +46,17 @@ WORDS = set("solver_type nr_class label nr_feature bias rho".split())
 
 def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
     """A fitted linear machine from a model file of LIBLINEAR's; more ``n_features`` than it has get the weight 0."""
+    from .models import linear_machine
+
+    parts = read_liblinear(path, n_features=n_features)
+    try:
+        return _logistic(parts) if parts.machine == LOGISTIC else linear_machine(parts)
+    except MisfitError as problem:
+        raise FileError(path, str(problem)) from None
+
+
+def read_liblinear(path: str | os.PathLike, *, n_features: int | None = None) -> LinearParts:
+    """What a model file of LIBLINEAR's says."""
     with opened(path) as file:
         header = Header(path, file, "w", WORDS)
         kind = header.word("solver_type", SOLVER_TYPES)
@@ -74,23 +83,21 @@ def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) ->
     if n_features is not None and n_features > d:
         W = np.hstack([W, np.zeros((len(W), n_features - d))])
     classes = np.array(labels[::-1] if k == 2 else labels) if labelled else None
-    try:
-        if kind in LOGISTIC_TYPES:
-            return _logistic(W, intercept, classes, "l1" if kind == "L1R_LR" else "l2")
-        if kind == "ONECLASS_SVM":
-            return linear_machine("LinearOneClassSVM", {}, W, -np.array(header.numbers("rho", 1)))
-        params = {"fit_intercept": bias >= 0} | (SVC_TYPES | SVR_TYPES)[kind]
-        return linear_machine("LinearSVC" if labelled else "LinearSVR", params, W, intercept, classes)
-    except MisfitError as problem:
-        raise FileError(path, str(problem)) from None
+    if kind in LOGISTIC_TYPES:
+        return LinearParts(LOGISTIC, {}, W, intercept, classes)
+    if kind == "ONECLASS_SVM":
+        return LinearParts("LinearOneClassSVM", {}, W, -np.array(header.numbers("rho", 1)))
+    params = {"fit_intercept": bias >= 0} | (SVC_TYPES | SVR_TYPES)[kind]
+    return LinearParts("LinearSVC" if labelled else "LinearSVR", params, W, intercept, classes)
 
 
-def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) -> Any:
+def _logistic(parts: LinearParts) -> Any:
     """scikit-learn's logistic regression; several classes one against the rest, as LIBLINEAR has them."""
     from sklearn.linear_model import LogisticRegression  # here: they take half a second to import, for few files
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.preprocessing import LabelBinarizer
 
+    W, intercept, classes = parts.coef, parts.intercept, np.asarray(parts.classes)
     binary = []
     for w, b in zip(W, intercept, strict=True):
         one = LogisticRegression()
@@ -110,16 +117,21 @@ def _logistic(W: np.ndarray, intercept: np.ndarray, classes: Any, penalty: str) 
 
 def save_liblinear(model: Any, path: str | os.PathLike) -> None:
     """Write a fitted LinearSVC, LinearSVR or LinearOneClassSVM as a model file that LIBLINEAR reads, exactly."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from ..estimators.base import dense
+
     check_is_fitted(model)
-    if not isinstance(model, (LinearSVC, LinearSVR, LinearOneClassSVM)):
+    name = type(model).__name__
+    if name not in LINEAR_NAMES:
         raise _cannot("a LinearSVC, a LinearSVR or a LinearOneClassSVM", type(model).__name__)
-    if isinstance(model, LinearOneClassSVM):
-        _save_one_class(model, path)
+    if name == "LinearOneClassSVM":
+        _save_one_class(dense(model.coef_)[0], -model.intercept_[0], path)
         return
     if model._parametric is not None:
         raise _cannot("a model without parametric functions", "some")
     W, labels = dense(model.coef_), []
-    if isinstance(model, LinearSVC):
+    if name == "LinearSVC":
         known = model.classes_
         if known.dtype.kind not in "biu" and not (known.dtype.kind == "f" and (known == np.rint(known)).all()):
             raise _cannot("labels that are whole numbers", ", ".join(map(repr, known[:3].tolist())))
@@ -135,17 +147,16 @@ def save_liblinear(model: Any, path: str | os.PathLike) -> None:
         file.writelines(" ".join(map(short, row)) + " \n" for row in rows)
 
 
-def _save_one_class(model: Any, path: str | os.PathLike) -> None:
-    w = dense(model.coef_)[0]
+def _save_one_class(w: np.ndarray, rho: float, path: str | os.PathLike) -> None:
     with atomic(path, "w") as file:
         file.write(f"solver_type ONECLASS_SVM\nnr_class 2\nnr_feature {len(w)}\nbias -1\n")
-        file.write(f"rho {-model.intercept_[0]:.17g}\nw\n")
+        file.write(f"rho {rho:.17g}\nw\n")
         file.writelines(short(v) + " \n" for v in w.tolist())
 
 
 def _solver_type(model: Any) -> str:
     """The name that says most of what a model was trained for; predictions do not depend on it."""
-    if isinstance(model, LinearSVR):
+    if type(model).__name__ == "LinearSVR":
         squared = model.loss == "squared_epsilon_insensitive"
         return "L2R_L2LOSS_SVR" if squared else "L2R_L1LOSS_SVR_DUAL"
     if model.multi_class == "crammer_singer" and len(model.classes_) > 2:

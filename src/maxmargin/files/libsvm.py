@@ -23,17 +23,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.base import dense
 from .errors import FileError
 from .header import Header
-from .models import CLASSIFIERS, MisfitError, kernel_machine
-from .probabilities import give_probabilities, libsvm_words
+from .parts import CLASSIFYING, KernelParts, MisfitError
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import pairs_of, read_lines, short
 
-__all__ = ["load_libsvm", "save_libsvm"]
+__all__ = ["load_libsvm", "read_libsvm", "save_libsvm"]
 
 TYPES = {"c_svc": "SVC", "nu_svc": "NuSVC", "one_class": "OneClassSVM", "epsilon_svr": "SVR", "nu_svr": "NuSVR"}
 KERNEL_NAMES = {
@@ -64,6 +61,20 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     estimator
         It predicts at once, and where the file has probabilities these, too: ``predict_proba``, ``predict_interval``.
     """
+    from .models import kernel_machine
+    from .probabilities import give_probabilities
+
+    parts = read_libsvm(path, n_features=n_features)
+    try:
+        model = kernel_machine(parts)
+    except MisfitError as problem:
+        raise FileError(path, str(problem)) from None
+    give_probabilities(model, **parts.probabilities)
+    return model
+
+
+def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> KernelParts:
+    """What a model file of LIBSVM's says."""
     with opened(path) as file:
         header = Header(path, file, "SV", WORDS)
         machine = TYPES[header.word("svm_type", TYPES)]
@@ -111,22 +122,19 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
         dual, counts = dual[:, moved], counts[::-1]
         vectors = vectors[moved] if kernel != "precomputed" else vectors
         support = support[moved] if support is not None else None
-    try:
-        model = kernel_machine(
-            machine,
-            {"kernel": kernel, **{name: value for name, value in params.items() if value is not None}},
-            vectors,
-            dual,
-            intercept,
-            gamma=params["gamma"] or 0.0,
-            n_features=width,
-            support=support,
-            n_support=counts if classes else None,
-            classes=np.array(order) if classes else None,
-        )
-    except MisfitError as problem:
-        raise FileError(path, str(problem)) from None
-    return _with_probabilities(model, header, pairs)
+    return KernelParts(
+        machine,
+        {"kernel": kernel, **{name: value for name, value in params.items() if value is not None}},
+        vectors,
+        dual,
+        intercept,
+        gamma=params["gamma"] or 0.0,
+        n_features=width,
+        support=support,
+        n_support=counts if classes else None,
+        classes=np.array(order) if classes else None,
+        probabilities=_probabilities(header, pairs),
+    )
 
 
 def _kernel_params(header: Header, kernel: str) -> dict[str, Any]:
@@ -142,13 +150,12 @@ def _kernel_params(header: Header, kernel: str) -> dict[str, Any]:
     return params
 
 
-def _with_probabilities(model: Any, header: Header, pairs: int) -> Any:
+def _probabilities(header: Header, pairs: int) -> dict[str, Any]:
     A, B = (header.numbers(name, pairs) if name in header else None for name in ("probA", "probB"))
     marks = header.numbers("prob_density_marks", MARKS) if "prob_density_marks" in header else None
     if marks is not None and marks != sorted(marks):
         raise header.fail("prob_density_marks", "marks that ascend", "others")
-    give_probabilities(model, A, B, marks)
-    return model
+    return {"A": A, "B": B, "marks": marks}
 
 
 def save_libsvm(model: Any, path: str | os.PathLike) -> None:
@@ -156,6 +163,11 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
 
     What LIBSVM has no word for is an error: other kernels, parametric functions, labels that are not whole numbers.
     """
+    from sklearn.utils.validation import check_is_fitted
+
+    from ..estimators.base import dense
+    from .probabilities import libsvm_words
+
     check_is_fitted(model)
     name = type(model).__name__
     types = {machine: word for word, machine in TYPES.items()}
@@ -196,7 +208,7 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
 def _layout(model: Any) -> tuple[np.ndarray, list[int], list[int]]:
     """The order of the support vectors in the file, the labels, and how many vectors each has."""
     total = model._dual.shape[1]
-    if not isinstance(model, CLASSIFIERS):
+    if type(model).__name__ not in CLASSIFYING:
         return np.arange(total), [], []
     labels, counts = model.classes_, model.n_support_.tolist()
     if model._reduced:  # points of no class: of two, each may have all of them

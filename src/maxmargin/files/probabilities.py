@@ -17,7 +17,8 @@ import numpy as np
 
 from ..estimators import SVR, NuSVR, OneClassSVM
 from ..estimators.calibration import CALIBRATIONS, Calibration
-from .models import CLASSIFIERS, finite, need
+from .models import CLASSIFIERS
+from .parts import finite, need
 
 __all__ = ["calibration_from", "give_probabilities", "has_probabilities", "libsvm_probabilities", "libsvm_words"]
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..estimators.base import dense
 from ..estimators.calibration import Calibration
 from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
+from .parts import KernelParts, LinearParts
 
 __all__ = ["from_sklearn", "to_sklearn"]
 
@@ -54,18 +55,14 @@ def from_sklearn(model: Any) -> Any:
     name = _kind(model, ours=False)
     if name in LINEAR_MACHINES:
         params = _shared_params(model, LINEAR_MACHINES[name])
-        found = linear_machine(
-            name,
-            params,
-            dense(model.coef_),
-            np.atleast_1d(model.intercept_).astype(float),
-            getattr(model, "classes_", None),
-        )
+        intercept = np.atleast_1d(model.intercept_).astype(float)
+        parts = LinearParts(name, params, dense(model.coef_), intercept, getattr(model, "classes_", None))
+        found = linear_machine(parts)
     else:
         if callable(model.kernel):
             raise TypeError("a kernel by name was asked for; found a function; fit the model with maxmargin instead")
         params = _shared_params(model, KERNEL_MACHINES[name])
-        found = kernel_machine(
+        kernel_parts = KernelParts(
             name,
             params,
             model.support_vectors_,
@@ -77,6 +74,7 @@ def from_sklearn(model: Any) -> Any:
             n_support=model.n_support_,
             classes=getattr(model, "classes_", None),
         )
+        found = kernel_machine(kernel_parts)
         found.shape_fit_ = model.shape_fit_
         if name in ("SVC", "NuSVC") and len(getattr(model, "_probA", ())):  # signs as ours: the first class of a pair
             found._calibration = Calibration("sigmoid", np.array(model._probA), np.array(model._probB))

@@ -1,15 +1,39 @@
-"""Kernel matrices, by rows and within a budget."""
+"""Kernel matrices, by rows and within a budget.
 
-from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
-from .cache import RowCache, cache_bytes, once_more
-from .factored import Factored
-from .gauss import GaussGram, gauss_or_not
-from .kernels import KERNELS, Kernel
-from .lowrank import LowRank, low_rank, lowered
-from .near import NearGram, near_or_not
-from .reduced import Exact, Expansion, Reduced
-from .relation import Relation
-from .views import Ridged, Shifted, Signed, Tiled
+Names are imported when they are first used: a prediction needs kernels and points, not trees and factorisations.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
+    from .cache import RowCache, cache_bytes, once_more
+    from .factored import Factored
+    from .gauss import GaussGram, gauss_or_not
+    from .kernels import KERNELS, Kernel
+    from .lowrank import LowRank, low_rank, lowered
+    from .near import NearGram, near_or_not
+    from .reduced import Exact, Expansion, Reduced
+    from .relation import Relation
+    from .views import Ridged, Shifted, Signed, Tiled
+
+# Where each name is defined: the table that the imports above are for people and type checkers.
+_HOME = {
+    "base": "CallableGram Factor Gram KernelGram PrecomputedGram as_gram",
+    "cache": "RowCache cache_bytes once_more",
+    "factored": "Factored",
+    "gauss": "GaussGram gauss_or_not",
+    "kernels": "KERNELS Kernel",
+    "lowrank": "LowRank low_rank lowered",
+    "near": "NearGram near_or_not",
+    "reduced": "Exact Expansion Reduced",
+    "relation": "Relation",
+    "views": "Ridged Shifted Signed Tiled",
+}
+_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "KERNELS",
@@ -40,3 +64,11 @@ __all__ = [
     "near_or_not",
     "once_more",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    globals()[name] = value
+    return value

@@ -66,6 +66,15 @@ class Rows:
             blocks += block.split(max(1, parts))
         return cls(blocks, n_jobs)
 
+    @classmethod
+    def times(cls, X, w: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+        """X w as ``Rows.of(X).dot(w)`` computes it; few rows are one block, which nobody has to share out."""
+        size = X.nnz if sp.issparse(X) else X.size if isinstance(X, np.ndarray) else 2 * LEAST_WORK
+        if size < 2 * LEAST_WORK and not isinstance(block := block_of(X), Stored):
+            with th.blas_limit(1):
+                return block.dot(w)
+        return cls.of(X, n_jobs).dot(w)
+
     @property
     def sparse(self) -> bool:
         return all(isinstance(block, Sparse) for block in self.blocks)

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
-from scipy.linalg.blas import dsyrk, ssyrk
 
 from .. import threads as th
 from .leaves import (
@@ -153,6 +152,8 @@ class Normal:
                 self._flush()
 
     def _flush(self) -> None:
+        from scipy.linalg.blas import dsyrk, ssyrk  # here: a prediction does not wait for it
+
         assert self.buffer is not None
         rows = self.buffer[: self.filled].T
         if self.sum is None:

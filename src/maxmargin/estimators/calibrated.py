@@ -1,0 +1,65 @@
+"""What every classifier with probabilities has, whatever its decisions are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .calibration import Calibration
+
+__all__ = ["Calibrated"]
+
+
+class Calibrated:
+    """Probabilities from a calibration of the decisions; a machine says which decisions."""
+
+    probability: Any
+    _calibration: Calibration | None = None
+    _fold: np.ndarray | None = None  # of each sample, between the checks of a fit and its calibration
+
+    @property
+    def probA_(self):
+        """A of the sigmoid of each problem, as in LIBSVM; empty without probabilities."""
+        return self._sigmoid("A")
+
+    @property
+    def probB_(self):
+        """B of the sigmoid of each problem, as in LIBSVM; empty without probabilities."""
+        return self._sigmoid("B")
+
+    def _sigmoid(self, name: str) -> np.ndarray:
+        check_is_fitted(self)
+        known = self._calibration is not None and self._calibration.method != "isotonic"
+        return getattr(self._calibration, name) if known else np.empty(0)
+
+    def _has_probabilities(self) -> bool:
+        if self.probability is True:
+            return True
+        name = type(self).__name__
+        raise AttributeError(
+            f"predict_proba was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
+        check_is_fitted(self)
+        if self._calibration is None:
+            name = type(self).__name__
+            raise NotFittedError(
+                f"predict_proba was asked for; found a {name} that was fitted without probabilities; fit it again"
+            )
+        return self._probabilities(X, self._calibration)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """The logarithm of ``predict_proba``."""
+        return np.log(self.predict_proba(X))
+
+    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
+        """(n, n_classes) of probabilities that agree with ``predict``."""
+        raise NotImplementedError
