@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import threads as th
-from ._jit import jit
+from ._jit import inline, jit
 from .gram.base import checked_block
 from .gram.distance import cross, weigh
 from .gram.points import make_points
@@ -243,49 +243,43 @@ def join_parts(parts, intercept, extra, out):
         join_row(parts, intercept, extra, r, out[r])
 
 
+@inline
+def winner(decisions, count):
+    """The class with most votes, the earlier one of several, from the decisions of all pairs of a sample."""
+    k = len(count)
+    count[:] = 0
+    c = 0
+    for i in range(k):
+        won = 0
+        for j in range(i + 1, k):
+            one = 1 if decisions[c] > 0.0 else 0  # no branch: half of them would be guessed wrongly
+            won += one
+            count[j] += 1 - one
+            c += 1
+        count[i] += won
+    best = 0
+    for i in range(1, k):
+        if count[i] > count[best]:
+            best = i
+    return best
+
+
 @jit
 def most_votes(decisions, k, out):
-    """The class with most votes, the earlier one of several, from the decisions of all pairs."""
+    """The class with most votes of each sample, from the decisions of all pairs."""
     count = np.empty(k, np.int64)
     for r in range(len(out)):
-        count[:] = 0
-        c = 0
-        for i in range(k):
-            for j in range(i + 1, k):
-                one = 1 if decisions[r, c] > 0.0 else 0
-                count[i] += one
-                count[j] += 1 - one
-                c += 1
-        best = 0
-        for i in range(1, k):
-            if count[i] > count[best]:
-                best = i
-        out[r] = best
+        out[r] = winner(decisions[r], count)
 
 
 @jit
 def count_votes(parts, intercept, extra, out):
-    """The class with most votes, the earlier one of several."""
-    k = len(parts)
+    """The same from the parts of the decisions."""
     row = np.empty(len(intercept))
-    count = np.empty(k, np.int64)
+    count = np.empty(len(parts), np.int64)
     for r in range(len(out)):
         join_row(parts, intercept, extra, r, row)
-        count[:] = 0
-        c = 0
-        for i in range(k):
-            won = 0
-            for j in range(i + 1, k):
-                one = 1 if row[c] > 0.0 else 0  # no branch: half of them would be guessed wrongly
-                won += one
-                count[j] += 1 - one
-                c += 1
-            count[i] += won
-        best = 0
-        for i in range(1, k):
-            if count[i] > count[best]:
-                best = i
-        out[r] = best
+        out[r] = winner(row, count)
 
 
 @jit
