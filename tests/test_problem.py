@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from cases import DEFINITE, VARIANTS, make_data
 from maxmargin.formulations import CSVC, Samples
+from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram, Ridged
 from maxmargin.losses import Hinge
 from maxmargin.problem import ERM, QP
@@ -208,3 +209,12 @@ def test_a_primal_value_is_not_lost_in_a_low_dual_value():
     assert found.dual < -1e20
     assert found.primal == pytest.approx(0.3 * np.sum((1.0 - 0.1 * y) ** 2), rel=1e-12)
     assert found.gap == pytest.approx(-found.dual, rel=1e-12)
+
+
+def test_what_is_no_number_proves_nothing():
+    qp = QP(np.eye(3), -np.ones(3), np.zeros(3), np.full(3, np.inf))
+    for wrong in (np.nan, np.inf):
+        with np.errstate(invalid="ignore"):
+            found = qp.certificate(np.array([1.0, 1.0, wrong]), np.zeros(0))
+        assert not Goal(violation=1e-3).met(found)
+    assert Goal(violation=1e-3).met(qp.certificate(np.ones(3), np.zeros(0)))

@@ -34,7 +34,8 @@ class Goal:
 
     def proven(self, violation, infeasibility, primal, dual, gap, idle):
         """``met`` for the numbers of a certificate, or for arrays of them."""
-        fine = (infeasibility <= FEASIBLE) & (violation <= self.violation)
+        numbers = ~(np.isnan(primal) | np.isnan(dual))  # a sum that is no number has terms that are none
+        fine = numbers & (infeasibility <= FEASIBLE) & (violation <= self.violation)
         if self.gap == np.inf:
             return fine
         size = np.maximum(np.abs(primal), np.abs(dual))

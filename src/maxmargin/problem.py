@@ -175,14 +175,14 @@ class QP:
         for at in _spans(self.n):
             lower, upper, x = self.lower[at], self.upper[at], beta[at]
             beyond = np.maximum(lower - x, x - upper)
-            if (beyond > 0.0).any():
+            if not (beyond <= 0.0).all():
                 size = np.maximum(np.abs(lower), np.abs(upper))
                 size = np.where(np.isfinite(size) & (size > 0.0), size, max(largest, np.finfo(float).tiny))
-                outside = max(outside, float((beyond / size).max()))
+                outside = float(np.maximum(outside, (beyond / size).max()))
         lack = self.A @ beta - self.b
         lack = np.where(np.isin(np.arange(len(lack)), self.limits), np.maximum(lack, 0.0), np.abs(lack))
         terms = np.array([np.abs(row) @ np.abs(beta) for row in self.A]) + np.abs(self.b)
-        return float(max(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
+        return float(np.maximum(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
 
     def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
         """The largest decrease rate of a variable that may grow plus that of one that may shrink.
@@ -193,8 +193,9 @@ class QP:
         for at in _spans(self.n):
             x, slope, eps = beta[at], s[at], self.eps[at]
             up, down = slope + np.where(x >= 0, eps, -eps), slope + np.where(x > 0, eps, -eps)
-            grow = max(grow, -up[x < self.upper[at]].min(initial=0.0))
-            shrink = max(shrink, down[x > self.lower[at]].max(initial=0.0))
+            # np.maximum: what is no number stays none, where Python's max would drop it.
+            grow = np.maximum(grow, -up[x < self.upper[at]].min(initial=0.0))
+            shrink = np.maximum(shrink, down[x > self.lower[at]].max(initial=0.0))
         return float(grow + shrink)
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:

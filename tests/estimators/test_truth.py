@@ -323,3 +323,14 @@ def test_the_clock_does_not_count_compilation(monkeypatch):
     compiled[0] = 100.0
     assert monitor.stop_now() is None
     assert monitor.seconds < 0.0
+
+
+def test_a_box_without_an_end_has_no_rounding_at_it():
+    """A squared hinge with several classes and features so large that the leaf's weights are computed again."""
+    rng = np.random.default_rng(0)
+    X = 1e4 * rng.normal(size=(40, 2)) * [1.0, 3.0]
+    y = np.arange(40) % 3
+    model = SVC(kernel="linear", loss="squared_hinge", C=100.0).fit(X, y)
+    for proof in model.certificates_:
+        assert np.isfinite([proof.primal, proof.dual, proof.gap, proof.violation]).all()
+        assert proof.relative_gap < 1e-3

@@ -206,7 +206,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if len(problems.sign):
             beta = beta * problems.sign
         for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
-            beta = np.where(np.abs(beta - bound) <= DUST * np.abs(bound), bound, beta)
+            near = np.isfinite(bound) & (np.abs(beta - bound) <= DUST * np.abs(bound))
+            beta = np.where(near, bound, beta)
         if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
