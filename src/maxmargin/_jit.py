@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 
 import llvmlite
@@ -46,6 +47,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.serialize import dumps
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import intrinsic, overload
 
 __all__ = [
@@ -445,7 +447,11 @@ class _LeafCompiler(CompilerBase):
 
     def define_pipelines(self):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [(self.own.get(p, p), why) for p, why in passes.passes]
+        # A function within the function would be a constant of its code. Most have none, and looking takes long.
+        closures = any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts)
+        passes.passes = [
+            (self.own.get(p, p), why) for p, why in passes.passes if closures or p is not InlineClosureLikes
+        ]
         passes.finalize()
         return [passes]
 
@@ -518,7 +524,8 @@ def by_types(choose: Callable) -> Any:
 
     LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
     """
-    return overload(choose, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})(choose)
+    options = {"fastmath": _FASTMATH, "error_model": "numpy", "pipeline_class": _PartCompiler}
+    return overload(choose, jit_options=options)(choose)
 
 
 def _dot(x, w):
