@@ -400,6 +400,7 @@ class _Typing:
     def __init__(self, context, flags: Flags) -> None:
         self._context = context
         self._flags = flags.summary()
+        self._used: list[tuple] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -409,19 +410,23 @@ class _Typing:
         if not isinstance(function, numba.types.Function) or not all(a.is_precise() for a in (*args, *kws.values())):
             return self._context.resolve_function_type(func, args, kws)
         key = self._flags, function, tuple(args), tuple(kws.items())
-        if key in self.known:
-            signature, implementation = self.known[key]
-            # numba has one place for it, whatever the flags: another's function may have been compiled since.
-            function._impl_keys[signature.args] = implementation
-            return signature
-        signature = self._context.resolve_function_type(func, args, kws)
-        if signature is not None:
+        if key not in self.known:
+            signature = self._context.resolve_function_type(func, args, kws)
+            if signature is None:
+                return None
             self.known[key] = signature, function._impl_keys[signature.args]
+        signature, implementation = self.known[key]
+        self._used.append((function, signature.args, implementation))
         return signature
 
     def resolve_setitem(self, target, index, value):
         function = self._context.resolve_value_type(operator.setitem)
         return self.resolve_function_type(function, (target, index, value), {})
+
+    def settle(self) -> None:
+        """Have numba take what was found: it has one place for it, whatever the flags, and others use that, too."""
+        for function, args, implementation in self._used:
+            function._impl_keys[args] = implementation
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -430,11 +435,12 @@ class _TypeInference(NopythonTypeInference):
 
     def run_pass(self, state) -> bool:
         context = state.typingctx
-        state.typingctx = _Typing(context, state.flags)
+        state.typingctx = typing = _Typing(context, state.flags)
         try:
             return super().run_pass(state)
         finally:
             state.typingctx = context
+            typing.settle()
 
 
 class _LeafCompiler(CompilerBase):
