@@ -257,3 +257,24 @@ def test_helpers_are_compiled_into_their_leaves(monkeypatch, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
     with pytest.raises((TypeError, KeyError)):  # and not a crash
         _middle(a)
+
+
+def _larger(a, b):
+    return 2.0 * max(a, b)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_functions_of_others_do_not_change_leaves(monkeypatch, tmp_path):
+    """What numba found for an operator is remembered; others may have had it compiled with other options since."""
+    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+
+    def comparisons(function):
+        function(1.0, 2.0)
+        lines = next(iter(function.inspect_llvm().values())).splitlines()
+        return [line.split("fcmp")[1].split(",")[0] for line in lines if "fcmp" in line]
+
+    before = comparisons(_jit.jit(_larger))
+    other = comparisons(numba.njit(_larger))
+    (tmp_path / next(tmp_path.iterdir()).name).unlink()  # or the second leaf would be loaded
+    assert before and comparisons(_jit.jit(_larger)) == before != other
+    assert comparisons(numba.njit(_larger)) == other

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import operator
 import os
 import pickle
 import shutil
@@ -31,7 +32,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import llvmlite
 import numba
@@ -40,11 +42,12 @@ from llvmlite import ir
 from llvmlite.binding import ffi
 from numba.core import caching, cgutils
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.serialize import dumps
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonTypeInference
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import intrinsic, overload
 
 __all__ = [
@@ -367,9 +370,101 @@ if not numba.config.DISABLE_JIT:
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
+class _Flags(Flags):
+    """numba's flags, which are part of keys that it looks up thousands of times.
+
+    It hashes and compares the fifty options one by one, and its hash, that of their names, is always the same.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return _HASH_OF_FLAGS
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flags) and (self._values == other._values or super().__eq__(other))
+
+
+_HASH_OF_FLAGS = hash(Flags())
+
+
+class _Typing:
+    """numba's typing context for one of our functions, which asks it once for each function and types of arguments.
+
+    numba tries all that is registered for an operator, some dozens for "+", each time that it meets one, and it meets
+    the same few hundred of times in a leaf. What it finds depends on the function, the types and the flags alone.
+    """
+
+    known: dict[tuple, tuple] = {}  # → signature and the key of what computes it
+
+    def __init__(self, context, flags: Flags) -> None:
+        self._context = context
+        self._flags = flags.summary()
+        self._used: list[tuple] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func, args, kws):
+        function = func if isinstance(func, numba.types.Type) else self._context._lookup_global(func)
+        if not isinstance(function, numba.types.Function) or not all(a.is_precise() for a in (*args, *kws.values())):
+            return self._context.resolve_function_type(func, args, kws)
+        key = self._flags, function, tuple(args), tuple(kws.items())
+        if key not in self.known:
+            signature = self._context.resolve_function_type(func, args, kws)
+            if signature is None:
+                return None
+            self.known[key] = signature, function._impl_keys[signature.args]
+        signature, implementation = self.known[key]
+        self._used.append((function, signature.args, implementation))
+        return signature
+
+    def resolve_setitem(self, target, index, value):
+        function = self._context.resolve_value_type(operator.setitem)
+        return self.resolve_function_type(function, (target, index, value), {})
+
+    def settle(self) -> None:
+        """Have numba take what was found: it has one place for it, whatever the flags, and others use that, too."""
+        for function, args, implementation in self._used:
+            function._impl_keys[args] = implementation
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _TypeInference(NopythonTypeInference):
+    _name = "maxmargin_type_inference"
+
+    def run_pass(self, state) -> bool:
+        context = state.typingctx
+        state.typingctx = typing = _Typing(context, state.flags)
+        try:
+            return super().run_pass(state)
+        finally:
+            state.typingctx = context
+            typing.settle()
+
+
+class _LeafCompiler(CompilerBase):
+    """numba's compiler with passes of ours in the place of some of its own."""
+
+    own: ClassVar[dict[type, type]] = {NopythonTypeInference: _TypeInference}
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def define_pipelines(self):
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        # A function within the function would be a constant of its code. Most have none, and looking takes long.
+        closures = any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts)
+        passes.passes = [
+            (self.own.get(p, p), why) for p, why in passes.passes if closures or p is not InlineClosureLikes
+        ]
+        passes.finalize()
+        return [passes]
+
+
 def jit(function: Callable) -> Any:
     """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
-    leaf = numba.njit(function, fastmath=_FASTMATH, **_OPTIONS)
+    leaf = numba.njit(function, fastmath=_FASTMATH, **_OPTIONS, pipeline_class=_LeafCompiler)
     if not numba.config.DISABLE_JIT:
         leaf._cache = _LeafCache(function)
     return leaf
@@ -404,12 +499,8 @@ class _PartLowering(NativeLowering):
         return True
 
 
-class _PartCompiler(CompilerBase):
-    def define_pipelines(self):
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [(_PartLowering if p is NativeLowering else p, why) for p, why in passes.passes]
-        passes.finalize()
-        return [passes]
+class _PartCompiler(_LeafCompiler):
+    own = _LeafCompiler.own | {NativeLowering: _PartLowering}
 
 
 def helper(function: Callable) -> Any:
@@ -439,7 +530,8 @@ def by_types(choose: Callable) -> Any:
 
     LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
     """
-    return overload(choose, jit_options={"fastmath": _FASTMATH, "error_model": "numpy"})(choose)
+    options = {"fastmath": _FASTMATH, "error_model": "numpy", "pipeline_class": _PartCompiler}
+    return overload(choose, jit_options=options)(choose)
 
 
 def _dot(x, w):

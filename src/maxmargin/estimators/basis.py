@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
 from .objects import Objects
@@ -90,6 +89,8 @@ def _mixed(values: np.ndarray, odd: np.ndarray) -> np.ndarray:
 
 def cluster_means(X, candidates: Candidates, count: int, seed: int) -> np.ndarray:
     """Means of clusters of the samples, dense."""
+    from sklearn.cluster import MiniBatchKMeans  # here: it imports half of scikit-learn, and few fits need it
+
     order = candidates.drawn(len(candidates))
     rows, weight = X[candidates.first[order]], candidates.weight[order]
     clusters = MiniBatchKMeans(count, random_state=seed, n_init=1, batch_size=max(1024, 2 * count))

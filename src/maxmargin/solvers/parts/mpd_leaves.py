@@ -122,9 +122,14 @@ def _pass(row, t, x):
 def newton_step(M, r, bound):
     """(A H⁻¹ Aᵀ)⁻¹ (Aβ − b), its eigenvalues no larger than the bound."""
     k = len(r)
-    lam, V = np.linalg.eigh(0.5 * (M + M.T))
+    symmetric = np.empty((k, k))
+    step = np.empty(k)
+    for a in range(k):
+        step[a] = 0.0
+        for j in range(k):
+            symmetric[a, j] = 0.5 * (M[a, j] + M[j, a])
+    lam, V = np.linalg.eigh(symmetric)
     least = max(1e-12 * lam[k - 1], 1e-300)
-    step = np.zeros(k)
     for a in range(k):
         along = 0.0
         for j in range(k):
@@ -151,7 +156,9 @@ def _dual_step(v, constraints, hessian, rules):
                 hessian.M[a, c] = entry
         step = newton_step(hessian.M, r, rules.bound)
     else:
-        step = rules.rho * r
+        step = np.empty(k)
+        for j in range(k):
+            step[j] = rules.rho * r[j]
     for j in range(k):
         if not abs(eta[j] + step[j]) < HUGE:
             return False
@@ -200,7 +207,8 @@ def _clamp(i, H, x, hessian):
 def _note(violation, lack, eta, trace):
     row = trace.rows[trace.counts[0]]
     row[0], row[1], row[2], row[3] = violation, lack, trace.counts[1], trace.counts[2]
-    row[4:] = eta
+    for j in range(len(eta)):  # not row[4:] = eta: numba compiles the words of an error with it, which takes a second
+        row[4 + j] = eta[j]
     trace.counts[0] += 1
 
 

@@ -69,8 +69,9 @@ def into_box(x, lower, upper, edges, sums):
         missing = sums[g] - total
         slack = FEASIBLE * abs(missing)
         for r in range(edges[g], edges[g + 1]):
-            step = min(max(missing, lower[r] - x[r]), upper[r] - x[r])
-            x[r] = upper[r] if step == upper[r] - x[r] else (lower[r] if step == lower[r] - x[r] else x[r] + step)
+            b, down, up = x[r], lower[r], upper[r]
+            step = min(max(missing, down - b), up - b)
+            x[r] = up if step == up - b else (down if step == down - b else b + step)
             missing -= step
         if abs(missing) > slack:
             return False
@@ -97,16 +98,19 @@ def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
     """v, what to add to it, and m and M of each group; returns the objective."""
     value = 0.0
     for r in range(len(x)):
-        v[r] = -(product[r] + p[r])
-        rise[r] = -BIG if x[r] >= upper[r] else (-eps[r] if x[r] >= 0.0 else eps[r])
-        fall[r] = BIG if x[r] <= lower[r] else (-eps[r] if x[r] > 0.0 else eps[r])
-        value += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
+        b, e, Hx, linear = x[r], eps[r], product[r], p[r]
+        v[r] = -(Hx + linear)
+        rise[r] = -BIG if b >= upper[r] else (-e if b >= 0.0 else e)
+        fall[r] = BIG if b <= lower[r] else (-e if b > 0.0 else e)
+        value += b * (0.5 * Hx + linear) + e * abs(b)
     for g in range(len(high)):
-        high[g] = -BIG
-        low[g] = BIG
+        most = -BIG
+        least = BIG
         for r in range(edges[g], edges[g + 1]):
-            high[g] = max(high[g], v[r] + rise[r])
-            low[g] = min(low[g], v[r] + fall[r])
+            most = max(most, v[r] + rise[r])
+            least = min(least, v[r] + fall[r])
+        high[g] = most
+        low[g] = least
     return value
 
 
@@ -125,10 +129,11 @@ def largest_violation(high, low, grouped):
 def set_levels(high, low, levels):
     """Half way between m and M, or the one of them that there is."""
     for g in range(len(levels)):
-        if high[g] < -BIG / 2:
-            levels[g] = low[g] if low[g] < BIG / 2 else 0.0
+        m, M = high[g], low[g]
+        if m < -BIG / 2:
+            levels[g] = M if M < BIG / 2 else 0.0
         else:
-            levels[g] = 0.5 * (high[g] + low[g]) if low[g] < BIG / 2 else high[g]
+            levels[g] = 0.5 * (m + M) if M < BIG / 2 else m
 
 
 @helper
@@ -146,20 +151,26 @@ def balance(v, lower, upper, eps, ridge, edges, sums, levels):
         count = 0
         need = -sums[g]
         for r in range(edges[g], edges[g + 1]):
-            zero = min(max(0.0, lower[r]), upper[r])
-            need += upper[r]
-            at[count], drop[count] = v[r] - eps[r], upper[r] - zero
-            at[count + 1], drop[count + 1] = v[r] + eps[r], zero - lower[r]
+            down, up, e = lower[r], upper[r], eps[r]
+            zero = min(max(0.0, down), up)
+            need += up
+            at[count] = v[r] - e
+            drop[count] = up - zero
+            at[count + 1] = v[r] + e
+            drop[count + 1] = zero - down
             count += 2
         step = count // 2
         while step > 0:  # sorted by at, as Shell does it
             for k in range(step, count):
-                a, d = at[k], drop[k]
+                a = at[k]
+                d = drop[k]
                 where = k
                 while where >= step and at[where - step] > a:
-                    at[where], drop[where] = at[where - step], drop[where - step]
+                    at[where] = at[where - step]
+                    drop[where] = drop[where - step]
                     where -= step
-                at[where], drop[where] = a, d
+                at[where] = a
+                drop[where] = d
             step //= 2
         passed = 0.0
         for k in range(count):
@@ -183,29 +194,25 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
         level = levels[g] if groups > 0 else 0.0
         total = 0.0
         for r in range(edges[g], edges[g + 1]):
-            s = product[r] + p[r] + level
+            x_r, e, down, up, Hx, linear = x[r], eps[r], lower[r], upper[r], product[r], p[r]
+            s = Hx + linear + level
             d = ridge[r] if len(ridge) > 0 else 0.0
-            a = s - d * x[r]
-            objective += x[r] * (0.5 * product[r] + p[r]) + eps[r] * abs(x[r])
-            total += x[r]
-            zero = min(max(0.0, lower[r]), upper[r])
+            a = s - d * x_r
+            objective += x_r * (0.5 * Hx + linear) + e * abs(x_r)
+            total += x_r
             if d > 0.0:
-                z = min(
-                    max((-a - eps[r]) / d if a < -eps[r] else ((eps[r] - a) / d if a > eps[r] else 0.0), lower[r]),
-                    upper[r],
-                )
+                z = min(max((-a - e) / d if a < -e else ((e - a) / d if a > e else 0.0), down), up)
             else:
-                z = lower[r] if a > eps[r] else (upper[r] if a < -eps[r] else zero)
+                z = down if a > e else (up if a < -e else min(max(0.0, down), up))
             if abs(z) == np.inf:
                 gap = np.inf  # an infinite box without curvature bounds nothing
             else:
-                term = a * (x[r] - z) + eps[r] * (abs(x[r]) - abs(z)) + 0.5 * d * (x[r] * x[r] - z * z)
-                gap += max(term, 0.0)
-            if x[r] < upper[r]:
-                grow = max(grow, -(s + (eps[r] if x[r] >= 0.0 else -eps[r])))
-            if x[r] > lower[r]:
-                shrink = max(shrink, s + (eps[r] if x[r] > 0.0 else -eps[r]))
-            outside = max(outside, max(lower[r] - x[r], x[r] - upper[r]))
+                gap += max(a * (x_r - z) + e * (abs(x_r) - abs(z)) + 0.5 * d * (x_r * x_r - z * z), 0.0)
+            if x_r < up:
+                grow = max(grow, -(s + (e if x_r >= 0.0 else -e)))
+            if x_r > down:
+                shrink = max(shrink, s + (e if x_r > 0.0 else -e))
+            outside = max(outside, max(down - x_r, x_r - up))
         if groups > 0:
             gap -= level * (total - sums[g])
             lack += abs(total - sums[g])
@@ -301,8 +308,8 @@ def newton_step(H, target, F, reference):
     M = np.empty((m, m))
     right = np.empty(m)
     for a in range(m):
-        i, k = F[moving[a]], reference[moving[a]]
-        row = H[i]
+        k = reference[moving[a]]
+        row = H[F[moving[a]]]
         right[a] = target[moving[a]]
         for b in range(m):
             M[a, b] = row[F[moving[b]]]
@@ -322,16 +329,21 @@ def newton_step(H, target, F, reference):
     L = np.empty((m, m))
     order = np.empty(m, np.int64)
     rank = factor(M, L, order)
-    d = np.zeros(m)
+    d = np.empty(m)
+    for a in range(m):
+        d[a] = 0.0
     solve_factored(L, order, rank, right, d)
     for a in range(m):  # once more with what rounding left
         right[a] -= dot(M[a], d)
     solve_factored(L, order, rank, right, d)
-    delta = np.zeros(count)
+    delta = np.empty(count)
+    for a in range(count):
+        delta[a] = 0.0
     for a in range(m):
+        k = reference[moving[a]]
         delta[moving[a]] = d[a]
-        if reference[moving[a]] >= 0:
-            delta[reference[moving[a]]] -= d[a]
+        if k >= 0:
+            delta[k] -= d[a]
     return delta
 
 
@@ -343,8 +355,8 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
     """
     n = len(x)
     groups = len(edges) - 1
-    before = x.copy()
-    free = np.empty(n, np.bool_)
+    before = np.empty(n)
+    free = np.empty(n, np.int64)
     direction = np.empty(n)  # of a variable at 0 with ε: where it is about to go
     F = np.empty(n, np.int64)
     reference = np.empty(n, np.int64)
@@ -352,10 +364,12 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
     size = 1.0
     start = 0.0
     for r in range(n):
-        free[r] = lower[r] < x[r] < upper[r] and (eps[r] == 0.0 or x[r] != 0.0)
-        direction[r] = 1.0 if x[r] > 0.0 else (-1.0 if x[r] < 0.0 else 0.0)
+        b, e = x[r], eps[r]
+        before[r] = b
+        free[r] = lower[r] < b < upper[r] and (e == 0.0 or b != 0.0)
+        direction[r] = 1.0 if b > 0.0 else (-1.0 if b < 0.0 else 0.0)
         size = max(size, abs(v[r]))
-        start += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
+        start += 0.5 * b * (p[r] - v[r]) + e * abs(b)
     work = 0
     for _ in range(NEWTON_ROUNDS):
         count = 0
@@ -376,8 +390,9 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
             wrong = False
             for a in range(count):
                 r = F[a]
-                back = eps[r] > 0.0 and x[r] == 0.0 and direction[r] * delta[a] < 0.0
-                if back or (x[r] <= lower[r] and delta[a] < 0.0) or (x[r] >= upper[r] and delta[a] > 0.0):
+                b, d = x[r], delta[a]
+                back = eps[r] > 0.0 and b == 0.0 and direction[r] * d < 0.0
+                if back or (b <= lower[r] and d < 0.0) or (b >= upper[r] and d > 0.0):
                     free[r] = False  # set free, but the joint step would push it out: it stays
                     wrong = True
             if wrong:
@@ -387,21 +402,24 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
             end = 0.0
             for a in range(count):
                 r = F[a]
-                if delta[a] == 0.0:
+                d = delta[a]
+                if d == 0.0:
                     continue
-                if delta[a] > 0.0:
-                    bound = min(upper[r], 0.0) if eps[r] > 0.0 and direction[r] < 0.0 else upper[r]
+                way = direction[r] if eps[r] > 0.0 else 0.0
+                if d > 0.0:
+                    bound = min(upper[r], 0.0) if way < 0.0 else upper[r]
                 else:
-                    bound = max(lower[r], 0.0) if eps[r] > 0.0 and direction[r] > 0.0 else lower[r]
-                share = (bound - x[r]) / delta[a]
+                    bound = max(lower[r], 0.0) if way > 0.0 else lower[r]
+                share = (bound - x[r]) / d
                 if share < length:
                     length = max(share, 0.0)
                     blocked = a
                     end = bound
             for a in range(count):
                 r = F[a]
-                new = end if a == blocked else min(max(x[r] + length * delta[a], lower[r]), upper[r])
-                change = new - x[r]
+                old = x[r]
+                new = end if a == blocked else min(max(old + length * delta[a], lower[r]), upper[r])
+                change = new - old
                 x[r] = new
                 if change != 0.0:
                     row = H[r]
@@ -417,15 +435,16 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
             high = -BIG
             low = BIG
             for r in range(edges[g], edges[g + 1]):
-                if x[r] < upper[r]:
-                    a = v[r] - (eps[r] if x[r] >= 0.0 else -eps[r])
-                    if a > high:
-                        high = a
+                b, e, pull = x[r], eps[r], v[r]
+                if b < upper[r]:
+                    here = pull - (e if b >= 0.0 else -e)
+                    if here > high:
+                        high = here
                         up = r
-                if x[r] > lower[r]:
-                    a = v[r] - (eps[r] if x[r] > 0.0 else -eps[r])
-                    if a < low:
-                        low = a
+                if b > lower[r]:
+                    here = pull - (e if b > 0.0 else -e)
+                    if here < low:
+                        low = here
                         down = r
             above = high - low if grouped else high
             below = high - low if grouped else -low
@@ -445,9 +464,10 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
         moved = 0.0
         total = 1.0
         for r in range(edges[g], edges[g + 1]):
-            value += 0.5 * x[r] * (p[r] - v[r]) + eps[r] * abs(x[r])
-            moved += x[r] - before[r]
-            total += abs(x[r])
+            b = x[r]
+            value += 0.5 * b * (p[r] - v[r]) + eps[r] * abs(b)
+            moved += b - before[r]
+            total += abs(b)
         if grouped and abs(moved) > HELD * total:
             held = False
     if not (held and value <= start + EXACT * max(1.0, abs(start))):
@@ -460,17 +480,18 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
 def without_dust(x, lower, upper):
     """Take away what rounding left between a variable and its bound, or zero: it is not free."""
     for r in range(len(x)):
+        down, up, b = lower[r], upper[r], x[r]
         bound = 0.0
-        if abs(lower[r]) < np.inf:
-            bound = abs(lower[r])
-        if abs(upper[r]) < np.inf:
-            bound = max(bound, abs(upper[r]))
-        zero = min(max(0.0, lower[r]), upper[r])
-        if abs(x[r] - lower[r]) <= DUST * bound:
-            x[r] = lower[r]
-        elif abs(x[r] - upper[r]) <= DUST * bound:
-            x[r] = upper[r]
-        elif abs(x[r] - zero) <= DUST * bound:
+        if abs(down) < np.inf:
+            bound = abs(down)
+        if abs(up) < np.inf:
+            bound = max(bound, abs(up))
+        zero = min(max(0.0, down), up)
+        if abs(b - down) <= DUST * bound:
+            x[r] = down
+        elif abs(b - up) <= DUST * bound:
+            x[r] = up
+        elif abs(b - zero) <= DUST * bound:
             x[r] = zero
 
 
@@ -480,6 +501,15 @@ def chosen(a, order):
     some = np.empty(len(order) if len(a) > 0 else 0)
     for r in range(len(some)):
         some[r] = a[order[r]]
+    return some
+
+
+@helper
+def chosen_or_zero(a, order):
+    """a[order]; zeros for an empty array."""
+    some = np.empty(len(order))
+    for r in range(len(some)):
+        some[r] = a[order[r]] if len(a) > 0 else 0.0
     return some
 
 
@@ -517,7 +547,7 @@ def certify_slice(
     K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, first, last, beta, levels, proof
 ):  # fmt: skip
     """The certificates of problems first … last from coefficients and levels alone."""
-    edges = np.zeros(max(1, sums.shape[1]) + 1, np.int64)
+    edges = np.empty(max(1, sums.shape[1]) + 1, np.int64)
     for q in range(first, last):
         n = starts[q + 1] - starts[q]
         order = np.empty(n, np.int64)
@@ -530,7 +560,7 @@ def certify_slice(
         x = chosen(beta, order)
         product = np.empty(n)
         times(x, K, places(place, points, order), own_ridge, own_sign, H, slot, product)
-        own_eps = chosen(eps, order) if len(eps) > 0 else np.zeros(n)
+        own_eps = chosen_or_zero(eps, order)
         own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
         prove(x, product, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
 
@@ -538,24 +568,18 @@ def certify_slice(
 @jit
 def solve_slice(
     K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most, room,
-    beta, product, levels, proof, steps, progress, code
+    beta, product, levels, proof, steps, progress, code, single
 ):  # fmt: skip
     """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
 
     A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
+    ``single`` is None where sums are kept, anything else where there are none: each is compiled when first needed.
     """
     grouped = sums.shape[1] > 0
     groups = max(1, sums.shape[1])
-    edges = np.zeros(groups + 1, np.int64)
+    edges = np.empty(groups + 1, np.int64)
     high = np.empty(groups)
     low = np.empty(groups)
-    widest = 0
-    for q in range(first, last):
-        widest = max(widest, starts[numbers[q] + 1] - starts[numbers[q]])
-    work = np.empty(widest * widest)
-    slot_of = np.empty(widest, np.int64)
-    order_of = np.empty(widest, np.int64)
-    space = np.empty((6, widest))
     spent = 0
     idle = True  # one round at least, however small the room
     for q in range(first, last):
@@ -565,16 +589,15 @@ def solve_slice(
         if room > 0 and spent > room:
             break
         n = starts[k + 1] - starts[k]
-        order = order_of[:n]
+        order = np.empty(n, np.int64)
         by_group(group, starts[k], starts[k + 1], order, edges)
-        H = work[: n * n].reshape(n, n)
+        H = np.empty((n, n))
         own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
         where = places(place, points, order)
-        slot = slot_of[:n]
-        x, v, rise = space[0][:n], space[1][:n], space[2][:n]
-        fall, diag, Hx = space[3][:n], space[4][:n], space[5][:n]
+        slot = np.empty(n, np.int64)
+        x, v, rise, fall, diag, Hx = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
         own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
-        own_eps = chosen(eps, order) if len(eps) > 0 else np.zeros(n)
+        own_eps = chosen_or_zero(eps, order)
         for r in range(n):
             slot[r] = -1
             x[r] = beta[order[r]]
@@ -609,7 +632,7 @@ def solve_slice(
             missing = 0
             while missing >= 0:
                 own = Variables(v, x, own_lower, own_upper, own_eps, diag, rise, fall)
-                if grouped:
+                if single is None:  # known to the compiler, which leaves the other steps out
                     some, _, missing = pair_steps(H, slot, own, edges, True, MARGIN * tol, limit - made)
                 else:
                     some, _, missing = single_steps(H, slot, own, MARGIN * tol, limit - made)

@@ -290,9 +290,10 @@ class _Run:
     def _pass(self, K, place, numbers: np.ndarray, room: int, threads: int) -> None:
         shared = (*_arrays(self.problems), numbers)
         found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
+        single = None if self.problems.sums.shape[1] else True
 
         def leaf(first: int, last: int) -> None:
-            solve_slice(K, place, *shared, first, last, self.tol, self.most, room, *found)
+            solve_slice(K, place, *shared, first, last, self.tol, self.most, room, *found, single)
 
         th.spread(leaf, len(numbers), threads, grain=1, align=1)
 

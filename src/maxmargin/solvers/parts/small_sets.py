@@ -25,6 +25,7 @@ class SmallSet(NamedTuple):
     """Room for a few variables W with their block K of H; of those that moved, the slots of rows and the changes."""
 
     W: np.ndarray
+    edges: np.ndarray  # of their one group: 0 and how many they are
     K: np.ndarray
     slot: np.ndarray  # of rows in K: row k is in slot k
     x: Variables
@@ -44,11 +45,12 @@ class Tiles(NamedTuple):
 @helper
 def _some_room(dtype_of, edges):
     """A small set and tiles, both empty."""
-    a, W = np.empty((9, SET)), np.empty((4, SET), np.int64)
+    a, W = np.empty((9, SET)), np.empty((5, SET), np.int64)
     for k in range(SET):
         W[1, k] = k
+        W[4, k] = 0
     x = Variables(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7])
-    small = SmallSet(W[0], np.empty((SET, SET), dtype_of.dtype), W[1], x, W[2], a[8])
+    small = SmallSet(W[0], W[4, :2], np.empty((SET, SET), dtype_of.dtype), W[1], x, W[2], a[8])
     first = np.empty(len(edges), np.int64)
     first[0] = 0
     for g in range(len(edges) - 1):
@@ -138,6 +140,7 @@ def _choose(values, offset, sign, bound, g, slot, v, edges, tiles, W, q):
 def _load(slab, slot, x, small, q):
     """The q variables of a small set and their block of H."""
     own = small.x
+    small.edges[1] = q
     for k in range(q):
         i = small.W[k]
         row = slab[slot[i]]
@@ -145,9 +148,6 @@ def _load(slab, slot, x, small, q):
             small.K[k, c] = row[small.W[c]]
         own.v[k], own.beta[k], own.lower[k], own.upper[k] = x.v[i], x.beta[i], x.lower[i], x.upper[i]
         own.eps[k], own.diag[k], own.rise[k], own.fall[k] = x.eps[i], x.diag[i], x.rise[i], x.fall[i]
-    return Variables(
-        own.v[:q], own.beta[:q], own.lower[:q], own.upper[:q], own.eps[:q], own.diag[:q], own.rise[:q], own.fall[:q]
-    )
 
 
 @inline
@@ -182,9 +182,9 @@ def small_set_steps(slab, slot, x, edges, second_order, tol, most):
             q, missing = _choose(tiles.lows, x.fall, -1.0, -m, g, slot, x.v, edges, tiles, small.W, q)
         if missing >= 0:
             return steps, violation, missing
-        own = _load(slab, slot, x, small, q)
+        _load(slab, slot, x, small, q)
         finer = max(tol * 0.5, violation * SET_TOL)
         most_here = SET_STEPS * len(small.W)
-        made, _, _ = pair_steps(small.K, small.slot, own, np.array([0, q]), second_order, finer, most_here)
+        made, _, _ = pair_steps(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
         steps += made
         moved = _store(slot, x, small, q)
