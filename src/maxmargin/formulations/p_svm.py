@@ -49,6 +49,12 @@ class PotentialQP(QP):
     sigma: float = 1.0  # the standard deviation of the targets, 0 where they are constant
     target_square: float = 0.0  # ‖ỹ/σ‖²
 
+    def _products(self, beta: np.ndarray) -> dict:
+        """Qβ; its features too, K̃β, where the relation knows Q by them alone."""
+        if self.ridge is None and isinstance(self.H, Relation) and self.H.Q is not None:
+            return {"w": None, "H_beta": self.H.times(beta)}
+        return super()._products(beta)
+
     def _bounds(
         self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
     ) -> tuple[float, float]:
