@@ -64,6 +64,7 @@ def test_without_room_for_a_matrix_others_go_on(monkeypatch):
     qp = problem(SPARSE, 1.0)
     best = verdict_on(qp)
     monkeypatch.setattr(columns.memory, "left_for_one", lambda: 0)
+    monkeypatch.setattr(columns, "LITTLE", 0)
     alone = solve(qp, "columns", tol=1e-6)
     assert alone.status is Status.EXHAUSTED
     monkeypatch.undo()

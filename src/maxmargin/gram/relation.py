@@ -12,8 +12,8 @@ Z = K̃ᵀ is a factor of Q.
 Centring is a correction of rank one, K̃ = diag(√ω) (K − 1μᵀ) diag(1/ν): a sparse K stays sparse, and one that lives on
 disk, or that a kernel gives column by column, stays there. A dense K in memory is normalised once, in a copy.
 
-Where there are few columns, Q is computed whole, from K as it lies there: a solver that looks at it some ten times would
-read K twenty times, which takes as long.
+Where there are few columns, Q is computed whole, from K as it lies there: a solver that looks at it some ten times
+would read K twenty times, which takes as long.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ CONSTANT = (
 FEW = 0.25  # of the columns: so many are gathered rather than all of them read
 SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
 TILE = 1 << 21  # bytes of relations that are normalised at a time
-# Columns: Q takes P²L multiply-adds, some 2.5 in the time in which a number is read, and a product with Q by way of K reads
-# 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes about ten, and
-# the parts of Q that working sets want, which are most of it then, cost as much again.
+# Columns. Q takes P²L multiply-adds, some 2.5 in the time in which a number is read, and a product with Q by way of K
+# reads 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes
+# about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
 WHOLE = 256
+LITTLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
 
 
 class Relation(Gram):
@@ -59,7 +60,8 @@ class Relation(Gram):
         self.n = columns.n
         self.threads = columns.threads
         self.cost = cost
-        self.Q: np.ndarray | None = None  # Q, where there are few columns
+        self.Q: np.ndarray | None = None  # where there are few columns
+        self.T: np.ndarray | None = None  # K̃ᵀ, where it lies in memory in one piece
 
     # -- from a matrix, or from a kernel ------------------------------------------------------------------
 
@@ -94,7 +96,7 @@ class Relation(Gram):
             slots = None if out is None else np.arange(a, b)
             return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
 
-        if 8 * left.n * right.n > memory.left_for_one():
+        if not _fits(8 * left.n * right.n):
             return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost)
         T = np.empty((left.n, right.n))
         step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
@@ -115,7 +117,7 @@ class Relation(Gram):
             cost.evals += (b - a) * shape[1]
             return np.ascontiguousarray(checked_block(function, X, Z[a:b]).T)
 
-        if 8 * shape[0] * shape[1] > memory.left_for_one():
+        if not _fits(8 * shape[0] * shape[1]):
             return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost)
         return cls._normalised(load(0, shape[0]), weight, n_jobs, cost)
 
@@ -124,15 +126,23 @@ class Relation(Gram):
         """K̃ᵀ written over T = Kᵀ."""
         root, mean, scale = np.sqrt(weight), np.empty(len(T)), np.empty(len(T))
 
+        total, equal = float(weight.sum()), bool((root == 1.0).all())
+
         def normalise(a: int, b: int) -> None:
-            mean[a:b], scale[a:b] = _moments(T[a:b], weight)
-            T[a:b] -= mean[a:b, None]
-            T[a:b] *= scale[a:b, None]
-            T[a:b] *= root
+            tile = T[a:b]
+            mean[a:b] = tile @ weight / total
+            tile -= mean[a:b, None]
+            if not equal:
+                tile *= root
+            squares = np.einsum("ij,ij->i", tile, tile)
+            scale[a:b] = _inverse(squares, squares + total * mean[a:b] ** 2)
+            tile *= scale[a:b, None]
 
         longest = max(1, TILE // (8 * max(1, T.shape[1])))
         th.spread(normalise, len(T), th.count(n_jobs), th.grain(4 * T.shape[1]), 1, longest)
-        return cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+        found = cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+        found.T = T
+        return found
 
     @classmethod
     def _from_rows(cls, K: np.ndarray, weight: np.ndarray, n_jobs: int | None) -> Relation:
@@ -179,7 +189,7 @@ class Relation(Gram):
         """K̃β for one β or several as columns."""
         index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))
         if len(index) < FEW * self.n and self.n * self.samples > SMALL:
-            part = self.columns.matrix(index)  # only the columns that count are read
+            part = self.columns.matrix(index) if self.T is None else self.T[index]  # only those that count are read
             v, mean = beta[index] if self.plain else _times(beta[index], self.scale[index]), self.mean[index]
             product = part.T @ v
         else:
@@ -189,6 +199,8 @@ class Relation(Gram):
 
     def some(self, index: np.ndarray) -> np.ndarray:
         """These columns of K̃ as the rows of a dense array."""
+        if self.T is not None:
+            return self.T[index]
         found = self.columns.matrix(np.asarray(index))
         found = found.toarray() if sp.issparse(found) else found
         if self.plain:
@@ -278,6 +290,11 @@ class Relation(Gram):
         """a and b with Σ_j α_j K̃_j(x) = Σ_j a_j K_j(x) + b for a sample x of weight 1."""
         coef = alpha * self.scale
         return coef, -float(self.mean @ coef)
+
+
+def _fits(size: int) -> bool:
+    """Whether there is room for so many bytes; to ask takes as long as to fill a few."""
+    return size <= LITTLE or size <= memory.left_for_one()
 
 
 def _times(block: np.ndarray, factor: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrs
 
 from .. import memory
 from .._jit import jit
@@ -59,6 +59,7 @@ RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation su
 ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
 STALLS = 3  # passes without a smaller objective before rounding is blamed
 STALL_DECREASE = 1e-14  # of the objective
+LITTLE = 1 << 24  # bytes of a matrix: nobody needs to ask whether there is room for these
 
 
 @dataclass
@@ -126,7 +127,7 @@ class Columns:
             W = self._chosen(beta, d, extra)
             if sweeper is not None and len(W) > CHEAP and sweeper.suits(W):
                 beta, stop = sweeper.solve(beta, W, small * INNER * worst, monitor)
-            elif 8 * len(W) ** 2 > memory.left_for_one():
+            elif 8 * len(W) ** 2 > LITTLE and 8 * len(W) ** 2 > memory.left_for_one():
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
                 held = _Held.of(gram, W, held)
@@ -204,44 +205,17 @@ class _Part:
 
     def _newton(self, threads: int) -> bool:
         """A step on the free columns, each on its side of 0; whether another one, with fewer, may lead further."""
-        beta = self.beta
-        sign = np.sign(beta)
-        F = np.flatnonzero((beta > self.lower) & (beta < self.upper) & (beta != 0.0))
+        F, H, g = free_system(self.H, self.s, self.beta, self.eps, self.lower, self.upper)
         if not len(F):
             return False
-        H = self.H[np.ix_(F, F)]
-        g = self.s[F] + self.eps[F] * sign[F]
-        U, ridge = None, max(RIDGE * float(np.diag(H).max()), np.finfo(float).tiny)
+        U, ridge, added = None, max(RIDGE * float(H.diagonal().max()), np.finfo(float).tiny), 0.0
         while U is None:
             if not ridge < 1.0:
                 return False
-            shifted = H.copy()
-            shifted[np.diag_indices(len(F))] += ridge
-            U, ridge = cholesky(shifted, threads), 10.0 * ridge
-        step = cho_solve((U, False), -g)
-        low = np.where(sign[F] > 0, np.maximum(self.lower[F], 0.0), self.lower[F])
-        high = np.where(sign[F] > 0, self.upper[F], np.minimum(self.upper[F], 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(step > 0, (high - beta[F]) / step, np.where(step < 0, (low - beta[F]) / step, np.inf))
-        t = min(1.0, float(room.min()))
-        first = np.clip(beta[F] + t * step, low, high)
-        first[room <= t] = np.where(step > 0, high, low)[room <= t]
-        new, more = first, t < 1.0
-        if more:
-            beyond = np.clip(beta[F] + step, low, high)
-            if self._change(H, g, beyond - beta[F]) <= ENOUGH * self._change(H, g, first - beta[F]):
-                new = beyond
-        change = new - beta[F]
-        if not self._change(H, g, change) < 0.0:
-            return False
-        self.beta[F] = new
-        self.s += change @ self.H[F]
-        return more
-
-    @staticmethod
-    def _change(H: np.ndarray, g: np.ndarray, change: np.ndarray) -> float:
-        """By how much the objective grows."""
-        return float(g @ change + 0.5 * change @ (H @ change))
+            H.flat[:: len(F) + 1] += ridge - added
+            U, ridge, added = cholesky(H, threads), 10.0 * ridge, ridge
+        step = dpotrs(U, -g)[0]
+        return bool(advance(self.H, F, g, step, self.s, self.beta, self.lower, self.upper))
 
 
 @jit
@@ -251,6 +225,72 @@ def violations(beta, s, eps, lower, upper):
     for j in range(len(beta)):
         out[j] = violation(beta[j], s[j], eps[j], lower[j], upper[j])
     return out
+
+
+@jit
+def free_system(H, s, beta, eps, lower, upper):
+    """The columns that are free and not 0, H on them, and the slope on their sides of 0."""
+    F = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
+    part, g = np.empty((len(F), len(F))), np.empty(len(F))
+    for k in range(len(F)):
+        j = F[k]
+        g[k] = s[j] + (eps[j] if beta[j] > 0.0 else -eps[j])
+        for i in range(len(F)):
+            part[k, i] = H[j, F[i]]
+    return F, part, g
+
+
+@jit
+def growth(H, F, g, beta, new):
+    """By how much the objective grows when the columns F become ``new``."""
+    change, total = new - beta[F], 0.0
+    for k in range(len(F)):
+        if change[k] != 0.0:
+            row, inner = H[F[k]], 0.0
+            for i in range(len(F)):
+                inner += row[F[i]] * change[i]
+            total += change[k] * (g[k] + 0.5 * inner)
+    return total
+
+
+@jit
+def advance(H, F, g, step, s, beta, lower, upper):
+    """The columns F along a step up to their first bound, or beyond it where that is worth it; whether it was cut."""
+    count, t = len(F), 1.0
+    for k in range(count):
+        j = F[k]
+        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
+        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
+        if step[k] > 0.0:
+            t = min(t, (high - beta[j]) / step[k])
+        elif step[k] < 0.0:
+            t = min(t, (low - beta[j]) / step[k])
+    first, beyond = np.empty(count), np.empty(count)
+    for k in range(count):
+        j = F[k]
+        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
+        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
+        first[k] = min(max(beta[j] + t * step[k], low), high)
+        if step[k] > 0.0 and (high - beta[j]) / step[k] <= t:
+            first[k] = high
+        elif step[k] < 0.0 and (low - beta[j]) / step[k] <= t:
+            first[k] = low
+        beyond[k] = min(max(beta[j] + step[k], low), high)
+    new, more = first, growth(H, F, g, beta, first)
+    if t < 1.0:
+        further = growth(H, F, g, beta, beyond)
+        if further <= ENOUGH * more:
+            new, more = beyond, further
+    if not more < 0.0:
+        return False
+    for k in range(count):
+        change = new[k] - beta[F[k]]
+        if change != 0.0:
+            beta[F[k]] = new[k]
+            row = H[F[k]]
+            for i in range(len(s)):
+                s[i] += change * row[i]
+    return t < 1.0
 
 
 @jit
