@@ -336,13 +336,13 @@ def walk(
     enough: Callable[[list], bool] | None = None,
 ) -> Path:
     """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
-    starts: list = [None] * len(qps)
+    qps, starts = list(qps), [None] * len(qps)
     alphas, intercepts, certificates = [], [], []
     for epsilon in epsilons:
         here = replace(formulation, epsilon=float(epsilon))
         row, shift, proofs = [], [], []
         for number, qp in enumerate(qps):
-            asked = replace(qp, eps=np.full(qp.n, epsilon))
+            asked = qps[number] = qp.with_epsilon(float(epsilon))
             problem = Problem(here, np.arange(qp.n), qp.p, qp.p)
             solution = solver.solve(asked, goal(problem), starts[number], monitor.part(""))
             starts[number] = solution.beta

@@ -7,7 +7,7 @@ is to find them (working sets: celer, Massias, Gramfort & Salmon 2018).
 
     repeat
         s  <- Hβ + p                                          one pass over all columns
-        W  <- the columns with β_j ≠ 0, and as many again of those that violate most
+        W  <- the columns with β_j ≠ 0, and as many again of those that violate most or are nearest to it
         solve the problem on W, with H_WW in memory:
             steps on the coordinate that violates most, until some more columns have come in
             Newton steps on those that are not 0 and free, each on its side of 0
@@ -35,7 +35,7 @@ from scipy.linalg.lapack import dpotrs
 from .. import memory
 from .._jit import jit
 from ..goal import Goal
-from ..gram import Gram, as_gram
+from ..gram import Gram, Relation, as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -59,6 +59,9 @@ RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation su
 ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
 STALLS = 3  # passes without a smaller objective before rounding is blamed
 STALL_DECREASE = 1e-14  # of the objective
+# Where all of H takes this many multiply-adds, or is there, and has no more than some FIRST columns, all are in the set
+# from the beginning: that takes as long as the overhead of the two or three passes that it saves.
+ALL_WORK, ALL_COLUMNS = 1 << 25, 4
 LITTLE = 1 << 24  # bytes of a matrix: nobody needs to ask whether there is room for these
 
 
@@ -95,15 +98,16 @@ class Columns:
         gram = as_gram(qp.H).wide()
         beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
         best: Answer | None = None
-        held: _Held | None = None
+        held: _Held | None = getattr(gram, "last_set", None)  # of the ε before, on a path
         sweeper = SparseColumns.of(qp, gram)
+        whole = self._small(gram)
         most = goal.max_iter if goal.max_iter > 0 else PASSES
         passes, stalls, value, extra, small = 0, 0, np.inf, 1.0, 1.0
         while True:
             passes += 1
             s = qp.times(beta) + qp.p
             found = answer(qp, goal, beta)
-            now = qp.objective(beta)
+            now = qp.objective(beta, s - qp.p)
             stalls = stalls + 1 if not now < value - STALL_DECREASE * abs(now) else 0
             value = min(value, now)
             if best is None or found.certificate.gap <= best.certificate.gap or goal.met(found.certificate):
@@ -124,15 +128,18 @@ class Columns:
                 return close(qp, goal, best, reason, passes, monitor, gram.evals)
             if stalls:  # what is left is in the last digits of what the working set keeps
                 small, extra = 0.1 * small, 2.0 * extra
-            W = self._chosen(beta, d, extra)
+            W = np.arange(qp.n) if whole else self._chosen(qp, beta, s, extra)
+            tolerance = small * min(INNER * worst, 0.5 * goal.first_violation if whole else np.inf)
             if sweeper is not None and len(W) > CHEAP and sweeper.suits(W):
-                beta, stop = sweeper.solve(beta, W, small * INNER * worst, monitor)
+                beta, stop = sweeper.solve(beta, W, tolerance, monitor)
             elif 8 * len(W) ** 2 > LITTLE and 8 * len(W) ** 2 > memory.left_for_one():
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
                 held = _Held.of(gram, W, held)
+                if isinstance(gram, Relation):
+                    gram.last_set = held
                 part = _Part(held.H, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
-                stop = part.solve(small * INNER * worst, monitor, gram.threads)
+                stop = part.solve(tolerance, monitor, gram.threads)
                 beta = beta.copy()
                 beta[W] = part.beta
             if stop is not None:
@@ -140,17 +147,23 @@ class Columns:
                 best = found if found.certificate.gap <= best.certificate.gap else best
                 return close(qp, goal, best, stop, passes, monitor, gram.evals)
 
-    def _chosen(self, beta: np.ndarray, d: np.ndarray, extra: float) -> np.ndarray:
-        """The columns that are used, and those that violate most."""
+    def _small(self, gram: Gram) -> bool:
+        """Whether all columns are one working set."""
+        each = 1 if gram.whole() is not None else getattr(gram, "samples", gram.n)
+        return gram.n <= ALL_COLUMNS * self.first and gram.n**2 * each <= ALL_WORK
+
+    def _chosen(self, qp: QP, beta: np.ndarray, s: np.ndarray, extra: float) -> np.ndarray:
+        """The columns that are used, and those that violate most, or come nearest to it: they may do so in a moment."""
         used = beta != 0.0
         count = int(extra * max(self.first, self.growth * np.count_nonzero(used)))
-        outside = np.where(used, 0.0, d)
-        if np.count_nonzero(outside) > count:
-            kept = np.argpartition(-outside, count - 1)[:count]
-            kept = kept[outside[kept] > 0.0]
+        near = np.maximum(np.where(beta < qp.upper, -s, -np.inf), np.where(beta > qp.lower, s, -np.inf)) - qp.eps
+        near[used] = -np.inf
+        if count < qp.n:
+            kept = np.argpartition(-near, count - 1)[:count]
+            used[kept[near[kept] > -np.inf]] = True
         else:
-            kept = np.flatnonzero(outside)
-        return np.union1d(np.flatnonzero(used), kept)
+            used |= near > -np.inf
+        return np.flatnonzero(used)
 
 
 @dataclass(frozen=True)
@@ -163,12 +176,14 @@ class _Held:
     @classmethod
     def of(cls, gram: Gram, W: np.ndarray, before: _Held | None) -> _Held:
         """The matrix on W; what was known of it before is not computed again."""
-        if before is None or not hasattr(gram, "between"):
+        if before is not None and np.array_equal(W, before.index):
+            return before
+        if before is None or not len(before.index) or not hasattr(gram, "between"):
             return cls(W, gram.block(W))
-        known = np.isin(W, before.index, assume_unique=True)
-        old, new = np.flatnonzero(known), np.flatnonzero(~known)
+        at = np.minimum(np.searchsorted(before.index, W), len(before.index) - 1)
+        known = before.index[at] == W
+        old, new, at = np.flatnonzero(known), np.flatnonzero(~known), at[known]
         H = np.empty((len(W), len(W)))
-        at = np.searchsorted(before.index, W[old])
         H[np.ix_(old, old)] = before.H[np.ix_(at, at)]
         if len(new):
             H[new] = gram.between(W[new], W)
