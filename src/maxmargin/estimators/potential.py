@@ -362,7 +362,8 @@ def walk(
     enough: Callable[[list], bool] | None = None,
 ) -> Path:
     """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
-    qps, starts = list(qps), [None] * len(qps)
+    qps = list(qps)
+    starts: list = [None] * len(qps)
     alphas, intercepts, certificates = [], [], []
     for epsilon in epsilons:
         here = replace(formulation, epsilon=float(epsilon))
