@@ -1,4 +1,4 @@
-"""A path goes on from the solution, the product and the matrix of the ε before: each of its machines is that of a fit."""
+"""A path goes on from the solution, product and matrix of the ε before; each of its machines is that of a fit."""
 
 import numpy as np
 import pytest
