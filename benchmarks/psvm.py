@@ -4,7 +4,8 @@
                                table2     the eight variants of the paper's SMO
                                table3     adult with an RBF kernel, 1000 … 10 000 rows
                                table4     adult as dyadic data, 10 000 … 40 000 rows
-                               lasso      C = ∞ beside scikit-learn's Lasso, and celer and skglm if there
+                               lasso      C = ∞ beside scikit-learn's Lasso, celer and skglm, each in its own process;
+                                          "lasso news20 maxmargin 300" for one problem, one contender, 300 s
                                select     arcene: 100 of 10 000 features, and a linear machine on them
 
 cluster2x and cluster2a of Tables 1 and 2 were on the authors' page, which is gone. The paper's ε and C are those of
@@ -15,10 +16,8 @@ Results go to benchmarks/results/psvm-*.csv.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -26,8 +25,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from data import load, path
-from harness import HERE, console, surroundings, titled, write
-from scipy import sparse
+from harness import HERE, child, console, surroundings, titled, write
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.svm import SVC, SVR
 
@@ -43,7 +41,6 @@ PAPER_TOL = 0.05  # λ
 TEST_ROWS = 100_000  # of Table 1
 REPEATS = 3  # timed fits, of which the quickest counts
 SLOW = 60.0  # seconds after which a contender's larger sizes are left out
-LASSO_GAP = 1e-6  # relative gap at which lasso solvers are compared
 
 
 # -- data ---------------------------------------------------------------------------------------------------
@@ -231,95 +228,22 @@ def table4(names) -> Iterator[dict]:
 # -- lasso --------------------------------------------------------------------------------------------------
 
 
-def wide_gaussian():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 20_000))
-    return X, X[:, :20] @ np.ones(20) + rng.normal(size=200)
-
-
-def lasso_gap(X, y, w, alpha: float) -> float:
-    """Relative duality gap of ½‖y − Xw‖² + α‖w‖₁, for whoever found w."""
-    r = y - X @ w
-    theta = r * min(1.0, alpha / np.abs(X.T @ r).max())
-    primal = 0.5 * r @ r + alpha * np.abs(w).sum()
-    return float((primal - (0.5 * y @ y - 0.5 * (y - theta) @ (y - theta))) / (0.5 * y @ y))
-
-
-def lasso_peers() -> dict[str, Callable]:
-    """Solvers of the lasso on a normalised matrix, by name: (X, y, α, tol) -> w."""
-    from sklearn.linear_model import Lasso
-
-    def sklearn(X, y, alpha, tol):
-        return Lasso(alpha / len(y), fit_intercept=False, tol=tol, max_iter=100_000).fit(X, y).coef_
-
-    peers: dict[str, Callable] = {"scikit-learn": sklearn}
-    for name in ("celer", "skglm"):
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-
-        def peer(X, y, alpha, tol, module=module):
-            return module.Lasso(alpha / len(y), fit_intercept=False, tol=tol, max_iter=1000).fit(X, y).coef_
-
-        peers[name] = peer
-    return peers
+LASSO_PROBLEMS = ("wide", "arcene", "news20", "tall")
+LASSO_CONTENDERS = ("maxmargin", "celer", "skglm", "scikit-learn")
+LASSO_LIMIT = 40.0  # seconds of a contender on a problem, with loading: all four take less than three minutes
 
 
 def lasso(names) -> Iterator[dict]:
-    problems = {
-        "wide": wide_gaussian,
-        "arcene": arcene,
-        "news20": lambda: load("news20-one"),
-    }
-    for name, data in problems.items():
-        if names and name not in names:
-            continue
-        X, y = data()
-        sparse_data = sparse.issparse(X)
-        relation = Relation.of(X)
-        # Peers get the matrix as they like it: normalised, and centred where that keeps it what it is.
-        if sparse_data:
-            norm = np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())
-            Z = sparse.csc_matrix(X @ sparse.diags(1 / np.where(norm > 0, norm, 1.0)))
-        else:
-            Z = np.asfortranarray(relation.some(np.arange(relation.n)).T)
-        t = (y - y.mean()) / y.std()
-        largest = float(np.abs(relation.along(t)).max())
-        for share in (10, 100, 1000):
-            epsilon = largest / share
-            ours = PSVR(kernel="dyadic", C=np.inf, epsilon=epsilon, tol=LASSO_GAP)
-            model, seconds = timed(lambda: ours.fit(X, y), 1)  # noqa: B023
-            row = {"problem": name, "epsilon": f"max/{share}", "support": len(model.support_)}
-            found = model.certificate_
-            yield row | {"contender": "maxmargin", "seconds": seconds, "gap": found.gap * 2 / len(y)}
-            their_epsilon = float(np.abs(Z.T @ t).max()) / share
-            for peer, make in lasso_peers().items():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    w, seconds = timed(lambda: make(Z, t, their_epsilon, LASSO_GAP), 1)  # noqa: B023
-                yield row | {
-                    "contender": peer, "seconds": seconds, "support": int(np.count_nonzero(w)),
-                    "gap": lasso_gap(Z, t, w, their_epsilon),
-                }  # fmt: skip
-        start = time.perf_counter()
-        found = PSVR(kernel="dyadic", C=np.inf, tol=1e-4).path(X, y, largest * np.geomspace(1, 1e-2, 50))
-        seconds = time.perf_counter() - start
-        yield {
-            "problem": name, "epsilon": "path of 50", "contender": "maxmargin", "seconds": seconds,
-            "support": int(found.n_support[-1]), "gap": max(c[0].relative_gap for c in found.certificates[1:]),
-        }  # fmt: skip
-        from sklearn.linear_model import lasso_path
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.perf_counter()
-            alphas = float(np.abs(Z.T @ t).max()) / len(t) * np.geomspace(1, 1e-2, 50)
-            coefs = lasso_path(Z, t, alphas=alphas, tol=1e-4)[1]
-        yield {
-            "problem": name, "epsilon": "path of 50", "contender": "scikit-learn",
-            "seconds": time.perf_counter() - start, "support": int(np.count_nonzero(coefs[:, -1])), "gap": np.nan,
-        }  # fmt: skip
+    """Each contender in a process of its own; what it had no time for has a row that says so."""
+    problems = [name for name in LASSO_PROBLEMS if name in names] or LASSO_PROBLEMS
+    contenders = [name for name in LASSO_CONTENDERS if name in names] or LASSO_CONTENDERS
+    limit = next((float(name) for name in names if name.replace(".", "").isdigit()), LASSO_LIMIT)
+    empty = {"epsilon": "", "seconds": np.nan, "processor": np.nan, "gap": np.nan, "support": 0, "tol": np.nan}
+    for name, contender in product(problems, contenders):
+        title = f"{contender} on {name}"
+        for found in child("lasso_worker.py", contender, name, threads=th.count(None), timeout=limit, title=title):
+            row = {"problem": name, "contender": contender} | empty | {"note": ""}
+            yield row | {key: value for key, value in found.items() if key in row}
 
 
 def select(names) -> Iterator[dict]:

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from cases import verdict_on
 from maxmargin.formulations import PSVM, Samples
-from maxmargin.gram import Relation
+from maxmargin.gram import Relation, relation
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
@@ -50,7 +50,8 @@ def test_sets_too_large_for_many_newton_steps(monkeypatch, C, first):
     check(solve(qp, Columns(first=first), tol=1e-6), qp)
 
 
-def test_what_is_known_of_the_matrix_is_not_computed_again():
+def test_what_is_known_of_the_matrix_is_not_computed_again(monkeypatch):
+    monkeypatch.setattr(relation, "WHOLE", 0)
     gram = Relation.of(SPARSE)
     first = columns._Held.of(gram, np.array([3, 5, 20]), None)
     evals = gram.evals
@@ -63,6 +64,7 @@ def test_without_room_for_a_matrix_others_go_on(monkeypatch):
     qp = problem(SPARSE, 1.0)
     best = verdict_on(qp)
     monkeypatch.setattr(columns.memory, "left_for_one", lambda: 0)
+    monkeypatch.setattr(columns, "LITTLE", 0)
     alone = solve(qp, "columns", tol=1e-6)
     assert alone.status is Status.EXHAUSTED
     monkeypatch.undo()

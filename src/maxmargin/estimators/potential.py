@@ -200,6 +200,32 @@ class _Potential(Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
+    def fit(self, X, y, sample_weight=None):
+        """Fit to samples and what they should give: targets, or labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight w is exactly w copies of the sample, 0 its absence.
+
+        Returns
+        -------
+        self
+        """
+        X, targets, weight = self._targets(X, y, sample_weight)
+        self._solve(X, targets, weight, self._problem_names(len(targets)))
+        return self
+
+    def _targets(self, X, y, sample_weight) -> tuple[Any, list[np.ndarray], np.ndarray]:
+        """X checked, a vector of targets for each problem, and the weights of the samples."""
+        raise NotImplementedError
+
+    def _problem_names(self, problems: int) -> list[str]:
+        """What progress calls them."""
+        return [""]
+
     def _formulation(self, epsilon: float | None = None) -> PSVM:
         return PSVM(float(self.C) * self._copies, float(self.epsilon if epsilon is None else epsilon))
 
@@ -327,13 +353,14 @@ def walk(
     enough: Callable[[list], bool] | None = None,
 ) -> Path:
     """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
+    qps = list(qps)
     starts: list = [None] * len(qps)
     alphas, intercepts, certificates = [], [], []
     for epsilon in epsilons:
         here = replace(formulation, epsilon=float(epsilon))
         row, shift, proofs = [], [], []
         for number, qp in enumerate(qps):
-            asked = replace(qp, eps=np.full(qp.n, epsilon))
+            asked = qps[number] = qp.with_epsilon(float(epsilon))
             problem = Problem(here, np.arange(qp.n), qp.p, qp.p)
             solution = solver.solve(asked, goal(problem), starts[number], monitor.part(""))
             starts[number] = solution.beta
@@ -380,24 +407,6 @@ class PSVR(RegressorMixin, _Potential):
         self._prepare(X, weight)
         return X, [np.asarray(y, np.float64)], weight
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit to samples and targets.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
-        X, targets, weight = self._targets(X, y, sample_weight)
-        self._solve(X, targets, weight, [""])
-        return self
-
     def predict(self, X):
         """The value of the function at each sample.
 
@@ -443,23 +452,8 @@ class PSVC(ClassifierMixin, _Potential):
         self._prepare(X, there)
         return X, signs(number, len(self.classes_)), there
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit to samples and labels.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
-        X, targets, weight = self._targets(X, y, sample_weight)
-        self._solve(X, targets, weight, [""] if len(targets) == 1 else [f"{c} v rest" for c in self.classes_])
-        return self
+    def _problem_names(self, problems):
+        return [""] if problems == 1 else [f"{c} v rest" for c in self.classes_]
 
     def decision_function(self, X):
         """f for each sample, (n,) for two classes, else (n, n_classes)."""

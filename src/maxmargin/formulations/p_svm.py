@@ -21,7 +21,7 @@ with the targets has K̃_jᵀỹ/σ of about ±1: ε counts standard errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +48,18 @@ class PotentialQP(QP):
     mean: float = 0.0  # ȳ
     sigma: float = 1.0  # the standard deviation of the targets, 0 where they are constant
     target_square: float = 0.0  # ‖ỹ/σ‖²
+
+    def with_epsilon(self, epsilon: float) -> PotentialQP:
+        """The same problem for another ε; the last product is the same there."""
+        other = replace(self, eps=np.full(self.n, epsilon))
+        other._last.update({name: self._last[name] for name in ("name", "H_beta", "w", "beta") if name in self._last})
+        return other
+
+    def _products(self, beta: np.ndarray) -> dict:
+        """Qβ; its features too, K̃β, where the relation knows Q by them alone."""
+        if self.ridge is None and isinstance(self.H, Relation) and self.H.Q is not None:
+            return {"w": None, "H_beta": self.H.times(beta)}
+        return super()._products(beta)
 
     def _bounds(
         self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None

@@ -11,6 +11,9 @@ Z = K̃ᵀ is a factor of Q.
 
 Centring is a correction of rank one, K̃ = diag(√ω) (K − 1μᵀ) diag(1/ν): a sparse K stays sparse, and one that lives on
 disk, or that a kernel gives column by column, stays there. A dense K in memory is normalised once, in a copy.
+
+Where there are few columns, Q is computed whole, from K as it lies there: a solver that looks at it some ten times
+would read K twenty times, which takes as long.
 """
 
 from __future__ import annotations
@@ -39,6 +42,11 @@ CONSTANT = (
 FEW = 0.25  # of the columns: so many are gathered rather than all of them read
 SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
 TILE = 1 << 21  # bytes of relations that are normalised at a time
+# Columns. Q takes P²L multiply-adds, some 2.5 in the time in which a number is read, and a product with Q by way of K
+# reads 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes
+# about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
+WHOLE = 256
+LITTLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
 
 
 class Relation(Gram):
@@ -52,6 +60,9 @@ class Relation(Gram):
         self.n = columns.n
         self.threads = columns.threads
         self.cost = cost
+        self.Q: np.ndarray | None = None  # where there are few columns
+        self.last_set: Any = None  # a solver's: what it knows of Q, for the next problem on the same relation
+        self.T: np.ndarray | None = None  # K̃ᵀ, where it lies in memory in one piece
 
     # -- from a matrix, or from a kernel ------------------------------------------------------------------
 
@@ -64,6 +75,8 @@ class Relation(Gram):
         if on_disk(K):
             # A map is read in the order in which it was written.
             return cls._corrected(_Turned(Rows.of(K, n_jobs)) if K.flags.c_contiguous else Rows.of(K.T, n_jobs), weight)
+        if 0 < K.shape[1] <= WHOLE:
+            return cls._from_rows(K, weight, n_jobs)
         if K.dtype == np.float32:  # which is not copied to float64 as a whole
             return cls._corrected(Rows.of(np.ascontiguousarray(K.T), n_jobs), weight)
         return cls._normalised(np.array(K.T, np.float64, order="C"), weight, n_jobs)
@@ -84,7 +97,7 @@ class Relation(Gram):
             slots = None if out is None else np.arange(a, b)
             return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
 
-        if 8 * left.n * right.n > memory.left_for_one():
+        if not _fits(8 * left.n * right.n):
             return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost)
         T = np.empty((left.n, right.n))
         step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
@@ -105,7 +118,7 @@ class Relation(Gram):
             cost.evals += (b - a) * shape[1]
             return np.ascontiguousarray(checked_block(function, X, Z[a:b]).T)
 
-        if 8 * shape[0] * shape[1] > memory.left_for_one():
+        if not _fits(8 * shape[0] * shape[1]):
             return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost)
         return cls._normalised(load(0, shape[0]), weight, n_jobs, cost)
 
@@ -114,15 +127,37 @@ class Relation(Gram):
         """K̃ᵀ written over T = Kᵀ."""
         root, mean, scale = np.sqrt(weight), np.empty(len(T)), np.empty(len(T))
 
+        total, equal = float(weight.sum()), bool((root == 1.0).all())
+
         def normalise(a: int, b: int) -> None:
-            mean[a:b], scale[a:b] = _moments(T[a:b], weight)
-            T[a:b] -= mean[a:b, None]
-            T[a:b] *= scale[a:b, None]
-            T[a:b] *= root
+            tile = T[a:b]
+            mean[a:b] = tile @ weight / total
+            tile -= mean[a:b, None]
+            if not equal:
+                tile *= root
+            squares = np.einsum("ij,ij->i", tile, tile)
+            scale[a:b] = _inverse(squares, squares + total * mean[a:b] ** 2)
+            tile *= scale[a:b, None]
 
         longest = max(1, TILE // (8 * max(1, T.shape[1])))
         th.spread(normalise, len(T), th.count(n_jobs), th.grain(4 * T.shape[1]), 1, longest)
-        return cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+        found = cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+        found.T = T
+        return found
+
+    @classmethod
+    def _from_rows(cls, K: np.ndarray, weight: np.ndarray, n_jobs: int | None) -> Relation:
+        """Few columns: Q whole, K as it is."""
+        total = float(weight.sum())
+        columns = _Normal(K, np.sqrt(weight), weight @ K / total, np.ones(K.shape[1]), th.count(n_jobs))
+        squares = columns.products()  # of what is centred and not scaled
+        size = squares.diagonal() + total * columns.mean**2
+        columns.scale = _inverse(squares.diagonal(), size)
+        found = cls(columns, columns.root, columns.mean, columns.scale, True, Cost())
+        found.Q = squares * np.outer(columns.scale, columns.scale)
+        np.fill_diagonal(found.Q, found.diag())
+        found.cost.evals += found.Q.size
+        return found
 
     @classmethod
     def _corrected(cls, columns, weight: np.ndarray, cost: Cost | None = None) -> Relation:
@@ -155,7 +190,7 @@ class Relation(Gram):
         """K̃β for one β or several as columns."""
         index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))
         if len(index) < FEW * self.n and self.n * self.samples > SMALL:
-            part = self.columns.matrix(index)  # only the columns that count are read
+            part = self.columns.matrix(index) if self.T is None else self.T[index]  # only those that count are read
             v, mean = beta[index] if self.plain else _times(beta[index], self.scale[index]), self.mean[index]
             product = part.T @ v
         else:
@@ -165,6 +200,8 @@ class Relation(Gram):
 
     def some(self, index: np.ndarray) -> np.ndarray:
         """These columns of K̃ as the rows of a dense array."""
+        if self.T is not None:
+            return self.T[index]
         found = self.columns.matrix(np.asarray(index))
         found = found.toarray() if sp.issparse(found) else found
         if self.plain:
@@ -175,6 +212,9 @@ class Relation(Gram):
         self.cost.evals += len(index) * self.n
         result = np.empty((len(index), self.n)) if out is None else out
         slots = np.arange(len(index)) if slots is None else slots
+        if self.Q is not None:
+            result[slots] = self.Q[index]
+            return result
         step = max(1, BLOCK_BYTES // (8 * max(1, self.samples, self.n)))
         for a in range(0, len(index), step):
             part = np.ascontiguousarray(self.some(index[a : a + step]).T)
@@ -189,6 +229,8 @@ class Relation(Gram):
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Q[left, right]."""
+        if self.Q is not None:
+            return self.Q[np.ix_(left, right)]
         self.cost.evals += len(left) * len(right)
         if not self.plain and not self.columns_dense:
             return self._between_sparse(left, right)
@@ -224,20 +266,36 @@ class Relation(Gram):
     def combine(self, index, coef, at=None, exact=True):
         v = np.zeros(self.n)
         np.add.at(v, index, coef)
-        product = self.along(self.pulled(v))
+        product = self.times(v)
         return product if at is None else product[at]
 
+    def whole(self):
+        return self.Q
+
+    def times(self, beta: np.ndarray) -> np.ndarray:
+        """Qβ."""
+        return self.along(self.pulled(beta)) if self.Q is None else self.Q @ beta
+
     def take(self, index):
-        taken = self.columns.take(index)
-        return Relation(taken, self.root, self.mean[index], self.scale[index], self.plain, self.cost)
+        taken = Relation(
+            self.columns.take(index), self.root, self.mean[index], self.scale[index], self.plain, self.cost
+        )  # fmt: skip
+        taken.Q = None if self.Q is None else self.Q[np.ix_(index, index)]
+        return taken
 
     def factor(self):
-        return Factor(self.columns) if self.plain else None
+        # Where Q is whole, no solver is better off with features.
+        return Factor(self.columns) if self.plain and self.Q is None else None
 
     def decision(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
         """a and b with Σ_j α_j K̃_j(x) = Σ_j a_j K_j(x) + b for a sample x of weight 1."""
         coef = alpha * self.scale
         return coef, -float(self.mean @ coef)
+
+
+def _fits(size: int) -> bool:
+    """Whether there is room for so many bytes; to ask takes as long as to fill a few."""
+    return size <= LITTLE or size <= memory.left_for_one()
 
 
 def _times(block: np.ndarray, factor: np.ndarray) -> np.ndarray:
@@ -269,6 +327,56 @@ def _inverse(squares: np.ndarray, size: np.ndarray) -> np.ndarray:
     """1/ν, or 0 for a column that is constant but for rounding."""
     some = squares > (CONSTANT * CONSTANT) * size
     return np.where(some, 1.0 / np.sqrt(np.where(some, squares, 1.0)), 0.0)
+
+
+class _Normal:
+    """K̃ᵀ by the rows of a K in memory, which are centred some at a time whenever they are read."""
+
+    def __init__(self, K: np.ndarray, root: np.ndarray, mean: np.ndarray, scale: np.ndarray, threads: int) -> None:
+        self.K, self.root, self.mean, self.scale = K, root, mean, scale
+        self.n, self.d, self.threads = K.shape[1], K.shape[0], threads
+
+    def _spread(self, leaf: Callable[[int, int], object], cost: int) -> None:
+        th.spread(leaf, self.d, self.threads, th.grain(cost), 1, max(1, TILE // (8 * self.n)))
+
+    def _summed(self, leaf: Callable[[int, int], np.ndarray], cost: int) -> np.ndarray:
+        """The sum of what pieces give, in the same order by any number of threads."""
+        parts: dict[int, np.ndarray] = {}
+        self._spread(lambda a, b: parts.update({a: leaf(a, b)}), cost)
+        return np.add.reduce([parts[a] for a in sorted(parts)])
+
+    def products(self) -> np.ndarray:
+        """Σ ω (k_i − μ_i)(k_j − μ_j)."""
+        equal = bool((self.root == 1.0).all())
+
+        def multiply(a: int, b: int) -> np.ndarray:
+            tile = self.K[a:b] - self.mean
+            if not equal:
+                tile *= self.root[a:b, None]
+            return tile.T @ tile
+
+        return self._summed(multiply, self.n**2)
+
+    def dot(self, w: np.ndarray) -> np.ndarray:
+        """K̃ᵀw."""
+        u = _times(w, self.root)
+        return _times(self._summed(lambda a, b: (self.K[a:b] - self.mean).T @ u[a:b], 4 * self.n), self.scale)
+
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
+        """K̃v."""
+        u, out = _times(v, self.scale), np.empty((self.d, *v.shape[1:]))
+        self._spread(lambda a, b: np.matmul(self.K[a:b] - self.mean, u, out=out[a:b]), 4 * self.n)
+        return _times(out, self.root)
+
+    def matrix(self, index: np.ndarray) -> np.ndarray:
+        found = np.array(self.K[:, index].T, np.float64, order="C")
+        found -= self.mean[index, None]
+        found *= self.scale[index, None]
+        found *= self.root
+        return found
+
+    def take(self, index: np.ndarray) -> Rows:
+        return Rows.of(self.matrix(index), self.threads)
 
 
 class _Turned:

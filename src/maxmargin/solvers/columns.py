@@ -7,7 +7,7 @@ is to find them (working sets: celer, Massias, Gramfort & Salmon 2018).
 
     repeat
         s  <- Hβ + p                                          one pass over all columns
-        W  <- the columns with β_j ≠ 0, and as many again of those that violate most
+        W  <- the columns with β_j ≠ 0, and as many again of those that violate most or are nearest to it
         solve the problem on W, with H_WW in memory:
             steps on the coordinate that violates most, until some more columns have come in
             Newton steps on those that are not 0 and free, each on its side of 0
@@ -30,12 +30,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrs
 
 from .. import memory
 from .._jit import jit
 from ..goal import Goal
-from ..gram import Gram, as_gram
+from ..gram import Gram, Relation, as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
@@ -59,6 +59,10 @@ RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation su
 ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
 STALLS = 3  # passes without a smaller objective before rounding is blamed
 STALL_DECREASE = 1e-14  # of the objective
+# Where all of H takes this many multiply-adds, or is there, and has no more than some FIRST columns, all are in the set
+# from the beginning: that takes as long as the overhead of the two or three passes that it saves.
+ALL_WORK, ALL_COLUMNS = 1 << 25, 4
+LITTLE = 1 << 24  # bytes of a matrix: nobody needs to ask whether there is room for these
 
 
 @dataclass
@@ -94,15 +98,16 @@ class Columns:
         gram = as_gram(qp.H).wide()
         beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
         best: Answer | None = None
-        held: _Held | None = None
+        held: _Held | None = getattr(gram, "last_set", None)  # of the ε before, on a path
         sweeper = SparseColumns.of(qp, gram)
+        whole = self._small(gram)
         most = goal.max_iter if goal.max_iter > 0 else PASSES
         passes, stalls, value, extra, small = 0, 0, np.inf, 1.0, 1.0
         while True:
             passes += 1
             s = qp.times(beta) + qp.p
             found = answer(qp, goal, beta)
-            now = qp.objective(beta)
+            now = qp.objective(beta, s - qp.p)
             stalls = stalls + 1 if not now < value - STALL_DECREASE * abs(now) else 0
             value = min(value, now)
             if best is None or found.certificate.gap <= best.certificate.gap or goal.met(found.certificate):
@@ -123,15 +128,18 @@ class Columns:
                 return close(qp, goal, best, reason, passes, monitor, gram.evals)
             if stalls:  # what is left is in the last digits of what the working set keeps
                 small, extra = 0.1 * small, 2.0 * extra
-            W = self._chosen(beta, d, extra)
+            W = np.arange(qp.n) if whole else self._chosen(qp, beta, s, extra)
+            tolerance = small * min(INNER * worst, 0.5 * goal.first_violation if whole else np.inf)
             if sweeper is not None and len(W) > CHEAP and sweeper.suits(W):
-                beta, stop = sweeper.solve(beta, W, small * INNER * worst, monitor)
-            elif 8 * len(W) ** 2 > memory.left_for_one():
+                beta, stop = sweeper.solve(beta, W, tolerance, monitor)
+            elif 8 * len(W) ** 2 > LITTLE and 8 * len(W) ** 2 > memory.left_for_one():
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
                 held = _Held.of(gram, W, held)
+                if isinstance(gram, Relation):
+                    gram.last_set = held
                 part = _Part(held.H, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
-                stop = part.solve(small * INNER * worst, monitor, gram.threads)
+                stop = part.solve(tolerance, monitor, gram.threads)
                 beta = beta.copy()
                 beta[W] = part.beta
             if stop is not None:
@@ -139,17 +147,23 @@ class Columns:
                 best = found if found.certificate.gap <= best.certificate.gap else best
                 return close(qp, goal, best, stop, passes, monitor, gram.evals)
 
-    def _chosen(self, beta: np.ndarray, d: np.ndarray, extra: float) -> np.ndarray:
-        """The columns that are used, and those that violate most."""
+    def _small(self, gram: Gram) -> bool:
+        """Whether all columns are one working set."""
+        each = 1 if gram.whole() is not None else getattr(gram, "samples", gram.n)
+        return gram.n <= ALL_COLUMNS * self.first and gram.n**2 * each <= ALL_WORK
+
+    def _chosen(self, qp: QP, beta: np.ndarray, s: np.ndarray, extra: float) -> np.ndarray:
+        """The columns that are used, and those that violate most, or come nearest to it: they may do so in a moment."""
         used = beta != 0.0
         count = int(extra * max(self.first, self.growth * np.count_nonzero(used)))
-        outside = np.where(used, 0.0, d)
-        if np.count_nonzero(outside) > count:
-            kept = np.argpartition(-outside, count - 1)[:count]
-            kept = kept[outside[kept] > 0.0]
+        near = np.maximum(np.where(beta < qp.upper, -s, -np.inf), np.where(beta > qp.lower, s, -np.inf)) - qp.eps
+        near[used] = -np.inf
+        if count < qp.n:
+            kept = np.argpartition(-near, count - 1)[:count]
+            used[kept[near[kept] > -np.inf]] = True
         else:
-            kept = np.flatnonzero(outside)
-        return np.union1d(np.flatnonzero(used), kept)
+            used |= near > -np.inf
+        return np.flatnonzero(used)
 
 
 @dataclass(frozen=True)
@@ -162,12 +176,14 @@ class _Held:
     @classmethod
     def of(cls, gram: Gram, W: np.ndarray, before: _Held | None) -> _Held:
         """The matrix on W; what was known of it before is not computed again."""
-        if before is None or not hasattr(gram, "between"):
+        if before is not None and np.array_equal(W, before.index):
+            return before
+        if before is None or not len(before.index) or not hasattr(gram, "between"):
             return cls(W, gram.block(W))
-        known = np.isin(W, before.index, assume_unique=True)
-        old, new = np.flatnonzero(known), np.flatnonzero(~known)
+        at = np.minimum(np.searchsorted(before.index, W), len(before.index) - 1)
+        known = before.index[at] == W
+        old, new, at = np.flatnonzero(known), np.flatnonzero(~known), at[known]
         H = np.empty((len(W), len(W)))
-        at = np.searchsorted(before.index, W[old])
         H[np.ix_(old, old)] = before.H[np.ix_(at, at)]
         if len(new):
             H[new] = gram.between(W[new], W)
@@ -204,44 +220,17 @@ class _Part:
 
     def _newton(self, threads: int) -> bool:
         """A step on the free columns, each on its side of 0; whether another one, with fewer, may lead further."""
-        beta = self.beta
-        sign = np.sign(beta)
-        F = np.flatnonzero((beta > self.lower) & (beta < self.upper) & (beta != 0.0))
+        F, H, g = free_system(self.H, self.s, self.beta, self.eps, self.lower, self.upper)
         if not len(F):
             return False
-        H = self.H[np.ix_(F, F)]
-        g = self.s[F] + self.eps[F] * sign[F]
-        U, ridge = None, max(RIDGE * float(np.diag(H).max()), np.finfo(float).tiny)
+        U, ridge, added = None, max(RIDGE * float(H.diagonal().max()), np.finfo(float).tiny), 0.0
         while U is None:
             if not ridge < 1.0:
                 return False
-            shifted = H.copy()
-            shifted[np.diag_indices(len(F))] += ridge
-            U, ridge = cholesky(shifted, threads), 10.0 * ridge
-        step = cho_solve((U, False), -g)
-        low = np.where(sign[F] > 0, np.maximum(self.lower[F], 0.0), self.lower[F])
-        high = np.where(sign[F] > 0, self.upper[F], np.minimum(self.upper[F], 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(step > 0, (high - beta[F]) / step, np.where(step < 0, (low - beta[F]) / step, np.inf))
-        t = min(1.0, float(room.min()))
-        first = np.clip(beta[F] + t * step, low, high)
-        first[room <= t] = np.where(step > 0, high, low)[room <= t]
-        new, more = first, t < 1.0
-        if more:
-            beyond = np.clip(beta[F] + step, low, high)
-            if self._change(H, g, beyond - beta[F]) <= ENOUGH * self._change(H, g, first - beta[F]):
-                new = beyond
-        change = new - beta[F]
-        if not self._change(H, g, change) < 0.0:
-            return False
-        self.beta[F] = new
-        self.s += change @ self.H[F]
-        return more
-
-    @staticmethod
-    def _change(H: np.ndarray, g: np.ndarray, change: np.ndarray) -> float:
-        """By how much the objective grows."""
-        return float(g @ change + 0.5 * change @ (H @ change))
+            H.flat[:: len(F) + 1] += ridge - added
+            U, ridge, added = cholesky(H, threads), 10.0 * ridge, ridge
+        step = dpotrs(U, -g)[0]
+        return bool(advance(self.H, F, g, step, self.s, self.beta, self.lower, self.upper))
 
 
 @jit
@@ -251,6 +240,72 @@ def violations(beta, s, eps, lower, upper):
     for j in range(len(beta)):
         out[j] = violation(beta[j], s[j], eps[j], lower[j], upper[j])
     return out
+
+
+@jit
+def free_system(H, s, beta, eps, lower, upper):
+    """The columns that are free and not 0, H on them, and the slope on their sides of 0."""
+    F = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
+    part, g = np.empty((len(F), len(F))), np.empty(len(F))
+    for k in range(len(F)):
+        j = F[k]
+        g[k] = s[j] + (eps[j] if beta[j] > 0.0 else -eps[j])
+        for i in range(len(F)):
+            part[k, i] = H[j, F[i]]
+    return F, part, g
+
+
+@jit
+def growth(H, F, g, beta, new):
+    """By how much the objective grows when the columns F become ``new``."""
+    change, total = new - beta[F], 0.0
+    for k in range(len(F)):
+        if change[k] != 0.0:
+            row, inner = H[F[k]], 0.0
+            for i in range(len(F)):
+                inner += row[F[i]] * change[i]
+            total += change[k] * (g[k] + 0.5 * inner)
+    return total
+
+
+@jit
+def advance(H, F, g, step, s, beta, lower, upper):
+    """The columns F along a step up to their first bound, or beyond it where that is worth it; whether it was cut."""
+    count, t = len(F), 1.0
+    for k in range(count):
+        j = F[k]
+        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
+        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
+        if step[k] > 0.0:
+            t = min(t, (high - beta[j]) / step[k])
+        elif step[k] < 0.0:
+            t = min(t, (low - beta[j]) / step[k])
+    first, beyond = np.empty(count), np.empty(count)
+    for k in range(count):
+        j = F[k]
+        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
+        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
+        first[k] = min(max(beta[j] + t * step[k], low), high)
+        if step[k] > 0.0 and (high - beta[j]) / step[k] <= t:
+            first[k] = high
+        elif step[k] < 0.0 and (low - beta[j]) / step[k] <= t:
+            first[k] = low
+        beyond[k] = min(max(beta[j] + step[k], low), high)
+    new, more = first, growth(H, F, g, beta, first)
+    if t < 1.0:
+        further = growth(H, F, g, beta, beyond)
+        if further <= ENOUGH * more:
+            new, more = beyond, further
+    if not more < 0.0:
+        return False
+    for k in range(count):
+        change = new[k] - beta[F[k]]
+        if change != 0.0:
+            beta[F[k]] = new[k]
+            row = H[F[k]]
+            for i in range(len(s)):
+                s[i] += change * row[i]
+    return t < 1.0
 
 
 @jit
