@@ -8,7 +8,7 @@ import pytest
 from cases import KERNEL_CASES, verdict_on
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
 from maxmargin.goal import Goal
-from maxmargin.gram import KernelGram
+from maxmargin.gram import Kernel, KernelGram, NearGram, near_or_not
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import PCG, solve
@@ -147,3 +147,28 @@ def test_a_bias_for_which_all_losses_are_lines(far):
     step = risk.lowest(qp.p + far, qp.A.T, none, none, 1.0)
     asked = risk.asked(qp.p + far + step[0])
     assert abs(asked.sum()) <= 1e-9 * np.abs(asked).sum()
+
+
+@pytest.mark.parametrize("C", [1e3, 1e5])
+@pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
+def test_a_large_cost_is_proven(C, loss):
+    """Algorithm 2 takes steps like the root of C; Newton's on the same products end what crawls."""
+    qp = machine(CSVC(C=C, loss=loss, huber_delta=0.1), n=300)
+    alone = solve(qp, PCG(newton_after=-1), tol=1e-3, max_iter=400)
+    assert alone.status is Status.MAX_ITERATIONS
+    found = solve(qp, PCG(), tol=1e-3, max_iter=400)
+    assert found.status is Status.CONVERGED
+    assert qp.objective(found.beta) == pytest.approx(verdict_on(qp).objective, rel=1e-6)
+
+
+def test_products_of_their_own_are_kept_where_equal_points_are_one():
+    """Neither a sparse matrix nor a transform is replaced by kernel values between all points."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.uniform(size=(4000, 2)), 2)
+    X = np.concatenate([X, X])
+    y = np.where(np.sin(9 * X[:, 0]) + 0.2 * rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    gram = near_or_not(KernelGram(Kernel("wendland", gamma=400.0), X))
+    assert isinstance(gram, NearGram)
+    found = solve(CSVC(C=1.0, loss="squared_hinge").qp(Samples(gram, y, np.ones(len(y)))), "pcg")
+    assert found.status is Status.CONVERGED
+    assert found.kernel_evals < 60 * (found.n_iter + 10) * len(X)
