@@ -36,6 +36,7 @@ regularisation of their own: ``max_iter`` or a callback stop early, with a model
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -184,6 +185,10 @@ class _Run:
             return stopped.reason
         return Status.CONVERGED
 
+    def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of all points, and η."""
+        return beta if self.equal is None else self.equal.scatter(beta), self.eta.copy()
+
     def _look(self, beta: np.ndarray) -> Answer:
         """The whole problem's answer at a β, held to its box and to Aβ = 0."""
         whole, beta = self.whole, beta if self.equal is None else self.equal.scatter(beta)
@@ -269,9 +274,11 @@ class _Run:
         dual = 0.5 * float(z @ (self.g - K_gradient)) + float(risk.p @ z + risk.eps @ np.abs(z))
         dual += 0.5 * float((risk.d * z) @ z)
         if self.options.trace:
-            self.betas.append(self.beta if self.equal is None else self.equal.scatter(self.beta))
-            self.etas.append(self.eta.copy())
-        stop = self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value)
+            beta, eta = self.model(self.beta)
+            self.betas.append(beta)
+            self.etas.append(eta)
+        model = partial(self.model, self.beta)
+        stop = self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value, model=model)
         low, high = -self.monitor.bounds[0], self.monitor.bounds[1]
         self.gaps.append(min(1.0, max((high - low) / max(abs(high), TINY), TINY)) if np.isfinite(high - low) else 1.0)
         return stop

@@ -15,6 +15,7 @@ of D β, which is what points in S lack. Where they take as long as a factor wou
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +52,9 @@ class Owner(Protocol):
     direct: int  # points in S up to which their system is factored
     seed: int
     spent: Status  # why steps end that are as many as they may be
+
+    def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and multipliers of the whole problem, for those of the window."""
 
 
 class Descent:
@@ -93,7 +97,9 @@ class Descent:
             violation = self._violation(s, tol)
             value = 0.5 * float(self.beta @ self.g) + risk.value(s)
             known = value if complete else np.nan
-            stop = monitor.step(owner.steps, np.nan, violation, owner.sv, self.products.gram.evals, primal=known)
+            model = partial(owner.model, self.beta) if complete else None
+            evals = self.products.gram.evals
+            stop = monitor.step(owner.steps, np.nan, violation, owner.sv, evals, primal=known, model=model)
             if violation <= tol or 0.0 <= lowest - value < gain * abs(value):
                 return Status.CONVERGED
             if stop or owner.steps >= owner.most:
