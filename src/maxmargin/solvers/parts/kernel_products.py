@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import memory
 from ... import threads as th
-from ...gram import CallableGram, GaussGram, Gram, KernelGram, NearGram
+from ...gram import CallableGram, GaussGram, Gram, KernelGram, NearGram, PrecomputedGram
 from ...monitor import Monitor
 
 __all__ = ["KernelProducts"]
@@ -42,7 +42,9 @@ class KernelProducts:
         self.whole: np.ndarray | None = None  # the matrix itself, where somebody else keeps it
         self.room = memory.left_for_one() if budget is None else budget
         self.reserved = memory.reserve(0)
-        self.kept = computed(gram)
+        self.kept = computed(gram) or isinstance(
+            gram, PrecomputedGram
+        )  # a part of a matrix is copied once, not each time
 
     @property
     def n(self) -> int:
