@@ -198,7 +198,7 @@ def figure9(options) -> Iterator[dict]:
         gram, L = PrecomputedGram(gaussian(X, X, sigma)), gaussian(T, X, sigma)
         qp = CSVC(0.5 / HARD_LAMBDA, "squared_hinge").qp(Samples(gram, labels, np.ones(len(labels))))
         for kind in ("kernel", "none") if sigma == 4.0 else ("kernel",):
-            found = solve(qp, PCG(preconditioner=kind, trace=True), max_iter=MOST_STEPS, tol=1e-9)
+            found = solve(qp, PCG(preconditioner=kind, newton_after=-1, trace=True), max_iter=MOST_STEPS, tol=1e-9)
             models = zip(found.history.trace["beta"], found.history.trace["eta"], strict=True)
             for step, (beta, eta) in enumerate(models):
                 if step and step & (step - 1) == 0:  # a power of two
@@ -294,6 +294,7 @@ def plot(name: str, file: Path) -> Path:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     rows = read(file)
     x, y, line = AXES[name]
@@ -303,6 +304,7 @@ def plot(name: str, file: Path) -> Path:
         label = " ".join(str(part) for part in key if part)
         axes.plot([float(row[x]) for row in own], [float(row[y]) for row in own], "o-", label=f"{line} {label}")
     axes.set(xscale="log", yscale="log" if "seconds" in y else "linear", xlabel=x, ylabel=y.replace("_", " "))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend()
     out = file.with_suffix(".svg")
     figure.savefig(out, metadata={"Date": None})

@@ -8,8 +8,8 @@ the diagonal, and a product reads it once for both halves:
 What costs is the memory that a product reads. Points that no coefficient needs, and that need no look at each step,
 are better left out of W: their values are computed once in a while (``at``).
 
-Panels are kept while they fit a budget of bytes; of a matrix that does not fit, that lies in memory already, or that
-has quicker products of its own (features, a factor), none is made.
+Panels are kept while they fit a budget of bytes; of a matrix that does not fit, that lies in memory already and is used
+as a whole, or that has quicker products of its own (features, a factor, neighbours, a transform), none is made.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class KernelProducts:
         self.whole: np.ndarray | None = None  # the matrix itself, where somebody else keeps it
         self.room = memory.left_for_one() if budget is None else budget
         self.reserved = memory.reserve(0)
-        self.kept = computed(gram) or isinstance(
-            gram, PrecomputedGram
-        )  # a part of a matrix is copied once, not each time
+        # Of a matrix in memory a part is copied once, and not for each product.
+        self.kept = computed(gram) or isinstance(gram, PrecomputedGram)
 
     @property
     def n(self) -> int:
