@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from ._jit import compiling_seconds
@@ -93,6 +94,7 @@ class Monitor:
         self.stopped: Status | None = None
         self.parent: Monitor | None = None
         self.interrupted = False
+        self.function: Callable[..., Any] | None = None  # values at any points, of coefficients and multipliers
         self.keeper: Callable[[Any], None] | None = None  # gets the coefficients of the whole problem now and then
         self._kept_at = 0.0
         self._previous_handler: object = None
@@ -200,17 +202,24 @@ class Monitor:
         kernel_evals: int = 0,
         hit_rate: float = 0.0,
         primal: float = math.nan,
+        model: Callable[[], tuple[Any, Any]] | None = None,
     ) -> Status | None:
         """Record a step and return the reason to stop, or None to go on.
 
         ``objective`` is that of the whole problem at feasible coefficients, ``primal`` that of a decision function;
-        either may be unknown. The best ones so far are recorded.
+        either may be unknown. The best ones so far are recorded. ``model`` gives coefficients and multipliers of a
+        function that would do as an early stop: a callback may ask for its values, and its score is recorded.
         """
         row = self._record(iteration, objective, violation, active, kernel_evals, hit_rate, primal)
         owner = self.parent or self
         if self.callback is not None and owner.stopped is None:
-            if self.callback(dict(zip(History.columns, row, strict=True))):
+            told: dict[str, Any] = dict(zip(History.columns, row, strict=True))
+            if model is not None and self.function is not None:
+                told["model"] = partial(self.function, *model())
+            if self.callback(told):
                 owner.stopped = Status.CALLBACK
+            if "score" in told:
+                self.history.scored(iteration, float(told["score"]))
         return self.stop_now()
 
     def bound(self, found: Certificate) -> None:
@@ -269,7 +278,7 @@ class Inner(Monitor):
         """Never: they would be those of a part."""
         return False
 
-    def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, **more):
+    def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, model=None, **more):
         """As the whole's, without what is only true of a part."""
         return self.outer.step(iteration, math.nan, *details, **more)
 

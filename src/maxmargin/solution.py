@@ -104,6 +104,11 @@ class History:
     rows: list[tuple] = field(default_factory=list)
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # what a solver was asked to record in more detail
 
+    def scored(self, iteration: int, score: float) -> None:
+        """Record the score that a callback gave the model of a step: rows of ``trace["score"]`` are step and score."""
+        before = self.trace.get("score", np.zeros((0, 2)))
+        self.trace["score"] = np.vstack([before, [iteration, score]])
+
     def column(self, name: str) -> np.ndarray:
         """One quantity over time."""
         return np.array([row[self.columns.index(name)] for row in self.rows])

@@ -157,3 +157,25 @@ def test_the_kernel_is_positive_definite_up_to_its_dimensions(degree):
     points = np.stack(np.meshgrid(*[np.arange(3.0 if d < 6 else 2.0)] * d), axis=-1).reshape(-1, d)[:300]
     for gamma in (0.01, 0.05, 0.2):
         assert np.linalg.eigvalsh(naive_kernel("wendland", points, gamma=gamma, degree=degree))[0] > -1e-12
+
+
+@every_kernel
+def test_equal_points_share_their_neighbours(name):
+    """A data set of few distinct points takes no more memory than these do."""
+    twice = np.concatenate([X, X[::-1], X[:50]])
+    gram, K = near(name, points=twice), naive_kernel(name, twice, gamma=KERNELS[name].gamma, degree=3)
+    assert gram.K.shape == (N, N)
+    index, at, V = np.array([3, 2 * N + 3, 77]), np.array([1, N, 2 * N - 2]), rng.normal(size=(len(twice), 2))
+    for found, true in [
+        (gram.dense(), K),
+        (gram.rows(index), K[index]),
+        (gram.block(index), K[np.ix_(index, index)]),
+        (gram.matmat(V), K @ V),
+        (gram.matvec(V[:, 0]), K @ V[:, 0]),
+        (gram.combine(index, V[:3, 0]), V[:3, 0] @ K[index]),
+        (gram.combine(index, V[:3, 0], at), V[:3, 0] @ K[np.ix_(index, at)]),
+        (gram.take(index).dense(), K[np.ix_(index, index)]),
+        (gram.take(at).matvec(V[:3, 0]), K[np.ix_(at, at)] @ V[:3, 0]),
+        (gram.diag(), K.diagonal()),
+    ]:
+        np.testing.assert_allclose(found, true, rtol=0, atol=1e-11)

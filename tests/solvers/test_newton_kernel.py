@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from cases import KERNEL_CASES, verdict_on
 from maxmargin import SVC, SVR
@@ -167,3 +168,30 @@ def test_a_kernel_that_is_not_positive_semi_definite_is_left_to_others():
         model = machine.fit(X, y)
     assert not model.status_.converged
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("h", [0.5, 0.05])
+@pytest.mark.parametrize("solver", ["newton", "pcg"])
+def test_huber_is_the_papers_loss(solver, h):
+    """PRIMAL eq. 4.5, written down once more and minimised by scipy."""
+    rng = np.random.default_rng(3)
+    X, C = rng.normal(size=(80, 2)), 2.0
+    y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=80) > 0, 1.0, -1.0)
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    values, vectors = np.linalg.eigh(K)
+    Z = vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def risk(x):
+        margin = y * (Z @ x[:-1] + x[-1])
+        middle = np.abs(1 - margin) <= h
+        loss = np.where(middle, (1 + h - margin) ** 2 / (4 * h), np.maximum(1 - margin, 0.0))
+        slope = -y * np.where(middle, (1 + h - margin) / (2 * h), margin < 1)
+        gradient = np.append(x[:-1] + C * (Z.T @ slope), C * slope.sum())
+        return 0.5 * x[:-1] @ x[:-1] + C * loss.sum(), gradient
+
+    best = minimize(risk, np.zeros(81), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).fun
+    model = SVC(C=C, gamma=0.5, loss="huber", huber_delta=h, solver=solver, tol=1e-6).fit(X, y)
+    assert model.certificate_.primal == pytest.approx(best, rel=1e-8)
+    hinge = SVC(C=C, gamma=0.5, solver="newton", tol=1e-6).fit(X, y)
+    assert hinge.certificate_.relative_gap < 1e-6
+    assert abs(hinge.certificate_.primal - best) <= C * len(y) * h / 4  # the two losses are nowhere farther apart

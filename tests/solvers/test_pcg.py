@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from cases import KERNEL_CASES, verdict_on
+from maxmargin import SVC
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
 from maxmargin.goal import Goal
-from maxmargin.gram import KernelGram
+from maxmargin.gram import Kernel, KernelGram, NearGram, near_or_not
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import PCG, solve
@@ -147,3 +148,57 @@ def test_a_bias_for_which_all_losses_are_lines(far):
     step = risk.lowest(qp.p + far, qp.A.T, none, none, 1.0)
     asked = risk.asked(qp.p + far + step[0])
     assert abs(asked.sum()) <= 1e-9 * np.abs(asked).sum()
+
+
+@pytest.mark.parametrize("C", [1e3, 1e5])
+@pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
+def test_a_large_cost_is_proven(C, loss):
+    """Algorithm 2 takes steps like the root of C; Newton's on the same products end what crawls."""
+    qp = machine(CSVC(C=C, loss=loss, huber_delta=0.1), n=300)
+    alone = solve(qp, PCG(newton_after=-1), tol=1e-3, max_iter=400)
+    assert alone.status is Status.MAX_ITERATIONS
+    found = solve(qp, PCG(), tol=1e-3, max_iter=400)
+    assert found.status is Status.CONVERGED
+    assert qp.objective(found.beta) == pytest.approx(verdict_on(qp).objective, rel=1e-6)
+
+
+def test_products_of_their_own_are_kept_where_equal_points_are_one():
+    """Neither a sparse matrix nor a transform is replaced by kernel values between all points."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.uniform(size=(4000, 2)), 2)
+    X = np.concatenate([X, X])
+    y = np.where(np.sin(9 * X[:, 0]) + 0.2 * rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    gram = near_or_not(KernelGram(Kernel("wendland", gamma=400.0), X))
+    assert isinstance(gram, NearGram)
+    found = solve(CSVC(C=1.0, loss="squared_hinge").qp(Samples(gram, y, np.ones(len(y)))), "pcg")
+    assert found.status is Status.CONVERGED
+    assert found.kernel_evals < 60 * (found.n_iter + 10) * len(X)
+
+
+@pytest.mark.parametrize("solver", ["pcg", "newton"])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed", "function"])
+def test_a_callback_sees_the_model_and_its_score_is_kept(solver, kernel):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=300) > 0, "b", "a")
+
+    def values(A, B):
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    A, T = X[:200], X[200:]
+    if kernel == "precomputed":
+        A, T = values(A, A), values(T, A)
+    seen = []
+
+    def score(step):
+        seen.append(step["model"](T))
+        step["score"] = np.mean((seen[-1] > 0) == (y[200:] == "b"))
+
+    model = SVC(
+        C=3.0, kernel=values if kernel == "function" else kernel, gamma=1.0, loss="squared_hinge", solver=solver,
+        callback=score, tol=1e-8, parametric=None if kernel == "precomputed" else lambda X: X[:, :1],
+    ).fit(A, y[:200])  # fmt: skip
+    scores = model.history_.trace["score"]
+    assert scores.shape == (len(seen), 2)
+    assert scores[-1, 1] == pytest.approx(model.score(T, y[200:]), abs=1e-12)
+    np.testing.assert_allclose(seen[-1], model.decision_function(T), atol=1e-5)

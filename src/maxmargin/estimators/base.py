@@ -162,6 +162,7 @@ class Machine(Exportable, Callbacks, MachineParameters):
             start = start if start is not None and len(start) == qp.n else None
             goal = asked = self._goal(problem)
             monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
+            monitor.function = None if self.callback is None else partial(self._values_on_the_way, qp)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -199,6 +200,10 @@ class Machine(Exportable, Callbacks, MachineParameters):
             monitor.stopped, monitor.interrupted = before.stopped, before.interrupted
             yield monitor
         before.interrupted |= monitor.interrupted
+
+    def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X) -> np.ndarray:
+        """Values at X of a function that a solver has found so far, for callbacks."""
+        raise NotImplementedError
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """Nothing to say of a solution, unless a machine has something."""

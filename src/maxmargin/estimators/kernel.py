@@ -163,6 +163,24 @@ class KernelMachine(KernelParameters, Machine):
                 stacklevel=stacklevel(),
             )
 
+    def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X) -> np.ndarray:
+        """Σ β_i k(x_i, x) and what nothing penalises, at points that are given as those of ``fit``."""
+        used = np.flatnonzero(beta)
+        functions = np.zeros((X.shape[0], 0)) if self._parametric is None else self._functions_of(X)
+        k = functions.shape[1]
+        fixed = float(eta[: len(eta) - k].sum()) + functions @ eta[len(eta) - k :]
+        gram = qp.primal.K if qp.primal is not None else qp.H
+        while hasattr(gram, "inner"):
+            gram = gram.inner
+        if isinstance(gram, PrecomputedGram):
+            return np.asarray(X)[:, used if gram.index is None else gram.index[used]] @ beta[used] + fixed
+        if isinstance(gram, CallableGram):
+            return checked_block(gram.function, X, gram.X[used]) @ beta[used] + fixed
+        assert isinstance(gram, KernelGram)
+        points = gram.exact.take(used).astype(np.float64)
+        there = make_points(centred(X if sp.issparse(X) else np.asarray(X), self._centre), gram.kernel, like=points)
+        return weigh(gram.kernel, points, beta[used, None], there, gram.threads)[:, 0] + fixed
+
     # -- prediction -------------------------------------------------------------------------------------
 
     def _keep_support(self, X, support: np.ndarray) -> None:

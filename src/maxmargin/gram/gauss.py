@@ -111,7 +111,7 @@ class GaussGram(Gram):
         return self.inner.diag()
 
     def take(self, index: np.ndarray) -> Gram:
-        return self.inner.take(index)
+        return gauss_or_not(self.inner.take(index))
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.inner.block(index)
@@ -122,7 +122,9 @@ class GaussGram(Gram):
         return self.inner.combine(index, coef, at, exact)
 
     def wide(self) -> Gram:
-        return self.inner.wide()
+        wide = self.inner.wide()
+        assert isinstance(wide, KernelGram)
+        return self if wide is self.inner else GaussGram(wide, self.periods, self.modes, self.delta)
 
     def duplicates(self) -> np.ndarray | None:
         return self.inner.duplicates()

@@ -43,41 +43,65 @@ PROBES = 256  # points whose neighbours are counted first
 
 
 class NearGram(Gram):
-    """A sparse matrix in place of a kernel matrix, and what it leaves out."""
+    """A sparse matrix in place of a kernel matrix, and what it leaves out. Equal points share a row of it."""
 
-    def __init__(self, inner: Gram, K: sp.csr_array, cut: float = 0.0) -> None:
+    def __init__(self, inner: Gram, K: sp.csr_array, cut: float = 0.0, owner: np.ndarray | None = None) -> None:
         self.inner, self.K, self.cut = inner, K, cut
+        self.owner = owner  # the row of each point, or None where each has its own
         self.n, self.threads, self.cost = inner.n, inner.threads, inner.cost
         self._rows: Rows | None = None
 
+    def _of(self, index: np.ndarray) -> np.ndarray:
+        """The rows of some points."""
+        return index if self.owner is None else self.owner[index]
+
+    def _everywhere(self, values: np.ndarray) -> np.ndarray:
+        """Values of the rows, or of columns of them, at all points."""
+        return values if self.owner is None else values[..., self.owner]
+
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
-        part = self.K[index]
+        part = self.K[self._of(index)]
         self.cost.evals += part.nnz
+        found = self._everywhere(part.toarray())
         if out is None:
-            return part.toarray()
-        out[slots] = part.toarray()
+            return found
+        out[slots] = found
         return out
 
     def diag(self) -> np.ndarray:
         return self.inner.diag()
 
     def take(self, index: np.ndarray) -> Gram:
-        return NearGram(self.inner.take(index), sp.csr_array(self.K[index][:, index]), self.cut)
+        rows = self._of(index)
+        used, own = np.unique(rows, return_inverse=True)
+        owner = None if len(used) == len(index) else own
+        used = rows if owner is None else used
+        every = np.array_equal(used, np.arange(self.K.shape[0]))  # one of each point: no copy of what may be gigabytes
+        return NearGram(self.inner.take(index), self.K if every else self.K[used][:, used], self.cut, owner)
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        return self.K[index][:, index].toarray()
+        used, own = np.unique(self._of(index), return_inverse=True)
+        return self.K[used][:, used].toarray()[np.ix_(own, own)]
 
     def combine(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
-        v = np.zeros(self.n)
-        np.add.at(v, index, coef)
-        return self.matvec(v) if at is None else self.K[at] @ v
+        v = np.bincount(self._of(index), coef, self.K.shape[0])
+        return self._everywhere(self._products(v)) if at is None else self.K[self._of(at)] @ v
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.matmat(np.asarray(v, np.float64))
 
     def matmat(self, V: np.ndarray) -> np.ndarray:
+        if self.owner is None:
+            return self._products(V)
+        if V.ndim == 1:
+            return self._products(np.bincount(self.owner, V, self.K.shape[0]))[self.owner]
+        sums = np.zeros((self.K.shape[0], V.shape[1]))
+        np.add.at(sums, self.owner, V)
+        return self._products(sums)[self.owner]
+
+    def _products(self, V: np.ndarray) -> np.ndarray:
         if self._rows is None:
             self._rows = Rows.of(self.K, self.threads)
         self.cost.evals += self.K.nnz
@@ -101,12 +125,17 @@ def near_or_not(gram: KernelGram, cut: float = CUT) -> Gram:
     if gram.n < LEAST_POINTS or points.d > MOST_DIMENSIONS or not np.isfinite(reach):
         return gram
     X = points.data if not points.sparse else dense_points(points)
-    tree = cKDTree(np.asarray(X, np.float64))
-    some = np.linspace(0, gram.n - 1, PROBES).astype(np.int64)
-    share = cKDTree(tree.data[some]).count_neighbors(tree, reach) / (len(some) * gram.n)
-    if share > DENSE_SHARE or PAIR_BYTES * share * gram.n**2 > MEMORY_SHARE * host.free_memory():
+    first, heads, owner = gram.duplicates(), np.arange(gram.n), None
+    if first is not None:
+        heads, own = np.unique(first, return_inverse=True)
+        owner = own if len(heads) < gram.n else None
+    tree = cKDTree(np.asarray(X[heads], np.float64))
+    some = np.linspace(0, tree.n - 1, PROBES).astype(np.int64)
+    share = cKDTree(tree.data[some]).count_neighbors(tree, reach) / (len(some) * tree.n)
+    if share > DENSE_SHARE or PAIR_BYTES * share * tree.n**2 > MEMORY_SHARE * host.free_memory():
         return gram
-    return NearGram(gram, _neighbours(kernel, tree, reach, share, gram.threads), cut if kernel.code == RBF else 0.0)
+    K = _neighbours(kernel, tree, reach, share, gram.threads)
+    return NearGram(gram, K, cut if kernel.code == RBF else 0.0, owner)
 
 
 def _reach(kernel: Kernel, cut: float) -> float:
@@ -138,6 +167,10 @@ def _neighbours(kernel: Kernel, tree: cKDTree, reach: float, share: float, threa
             parts[a] = np.bincount(pairs["i"], minlength=b - a), pairs["j"].astype(np.int32), values
 
     th.spread(leaf, -(-n // step), threads, grain=1, align=1)
-    counts, indices, values = zip(*(parts.pop(a) for a in range(0, n, step)), strict=True)
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return sp.csr_array((np.concatenate(values), np.concatenate(indices), indptr), shape=(n, n))
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([parts[a][0] for a in range(0, n, step)]))])
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+    for a in range(0, n, step):  # each part is let go once it is copied: together they are as large as the matrix
+        _, columns, entries = parts.pop(a)
+        place = slice(indptr[a], indptr[a] + len(columns))
+        indices[place], values[place] = columns, entries
+    return sp.csr_array((values, indices, indptr), shape=(n, n))

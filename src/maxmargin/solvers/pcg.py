@@ -7,7 +7,7 @@
         K∇: one product; the dual value of asked(s), and with it the gap       => stop if that is small
         direction <- −∇ + share · direction,   share = max(0, (∇ − ∇ before)·K∇) / (∇·K∇ before)
         β, η <- the minimum along the direction, η free
-    until the violation is small
+    until the violation is small, or until Newton's steps would take fewer products
 
 "Preconditioned by K" (PRIMAL) means gradients of f in place of those of β: the steps are those of conjugate gradients
 on w. The share is Polak and Ribière's; Fletcher and Reeves' is the same where no point changes sides, and takes some
@@ -19,6 +19,10 @@ product. That takes half the steps where many points lack much, and more of them
 η is at its minimum after each step: the search is for a length and η at once, and asked(s) then holds Aβ = 0, so that
 it is a point of the dual: each step has a lower bound, and at the end asked(s) is what is certified. Far from the end,
 where β itself is the better model, that is.
+
+**Crawling.** Steps grow in number like √(C λ), the root of the condition of 1 + 2C K, and sets that change undo what
+was conjugate: from C of some hundred on it may be thousands, whatever the preconditioner. Gaps tell how many are left;
+where those are more than what Newton's steps need at most, with the same products (kernel_descent.py), these go on.
 
 K is kept while it fits ``cache_size``; a kernel that has products of its own is never formed. The steps taken are a
 regularisation of their own: ``max_iter`` or a callback stop early, with a model and its gap.
@@ -32,6 +36,7 @@ regularisation of their own: ``max_iter`` or a callback stop early, with a model
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -44,6 +49,7 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, spent
 from .parts.constraints import Equality
 from .parts.equal_points import EqualPoints
+from .parts.kernel_descent import Descent
 from .parts.kernel_products import KernelProducts
 from .parts.kernel_risk import KernelRisk
 from .parts.partial_cholesky import Metric, PartialCholesky
@@ -57,6 +63,8 @@ REFINEMENTS = 6  # such accuracies, and new beginnings, before rounding is blame
 WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
 CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
+NEWTON_STEPS = 10  # are what is left to do then, each at most as dear as a factor
+TINY = float(np.finfo(float).tiny)
 STALL = 20  # steps without progress before rounding is blamed
 PROGRESS = 0.99  # of the norm of a gradient: less is progress
 NO_PROGRESS = 1e-13  # of the objective
@@ -70,6 +78,8 @@ class PCG:
     preconditioner: str = "kernel"  # gradients of f, as Algorithm 2 has it; or "partial-cholesky", or "none"
     rank: int = 500  # columns of the partial Cholesky factor, at most
     cache_size: float | str = "auto"  # megabytes for kernel values
+    newton_after: int = 200  # steps, then Newton's on the same products if these take less; −1: never (Algorithm 2)
+    direct: int = 800  # points in the curved part of a loss up to which Newton's steps factor their system
     trace: bool = False  # record β and η before each step, the models of early stops, in ``history.trace``
     seed: int = 0  # which points the preconditioner draws
 
@@ -128,7 +138,11 @@ class _Run:
         self.base: PartialCholesky | None = None
         self.metric: Metric | None = None
         self.curved = np.zeros(n, bool)  # for which the metric was made
-        self.steps = 0
+        self.steps = self.sv = 0
+        self.most = goal.max_iter if goal.max_iter > 0 else STEPS
+        self.direct, self.seed, self.spent = options.direct, options.seed, spent(goal)
+        self.descent: Descent | None = None
+        self.gaps: list[float] = []  # relative, proven before each step, 1 where nothing is
         self.betas: list[np.ndarray] = []
         self.etas: list[np.ndarray] = []
 
@@ -171,6 +185,10 @@ class _Run:
             return stopped.reason
         return Status.CONVERGED
 
+    def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of all points, and η."""
+        return beta if self.equal is None else self.equal.scatter(beta), self.eta.copy()
+
     def _look(self, beta: np.ndarray) -> Answer:
         """The whole problem's answer at a β, held to its box and to Aβ = 0."""
         whole, beta = self.whole, beta if self.equal is None else self.equal.scatter(beta)
@@ -180,14 +198,28 @@ class _Run:
     def _descend(self, tol: float) -> Status:
         """Steps until the violation of what the losses ask for is below tol."""
         try:
-            return self._conjugate_steps(tol)
+            reason = self._conjugate_steps(tol)
+            return self._newton_steps(tol) if reason is None else reason
         except Stopped as stopped:
             return stopped.reason
 
-    def _conjugate_steps(self, tol: float) -> Status:
+    def _newton_steps(self, tol: float) -> Status:
+        """Newton's steps on all points, whose systems are solved by products."""
+        assert self.products is not None
+        if self.descent is None or self.descent.products is not self.products:
+            self.descent = Descent(self, self.products)
+        self.descent.beta, self.descent.g = self.beta, self.g
+        try:
+            return self.descent.solve(self.risk, tol, self.monitor, complete=True, careful=True)
+        finally:
+            self.beta, self.g = self.descent.beta, self.descent.g
+            self.asked = self.beta
+
+    def _conjugate_steps(self, tol: float) -> Status | None:
+        """Algorithm 2: why it stopped, or None where Newton's steps are to go on."""
         risk, products, A = self.risk, self.products, self.risk.A
         assert products is not None
-        most = self.goal.max_iter if self.goal.max_iter > 0 else STEPS
+        alone = self.options.newton_after < 0
         self.eta = self.eta + risk.lowest(
             self.g + risk.p + A.T @ self.eta, A.T, np.zeros(len(A)), np.zeros(len(A)), self.size
         )
@@ -204,22 +236,32 @@ class _Run:
             stop = self._record(value, K_gradient, violation, int(curved.sum()))
             if violation <= tol:
                 return Status.CONVERGED
-            if stop or self.steps >= most:
-                return stop or spent(self.goal)
+            if stop or self.steps >= self.most:
+                return stop or self.spent
+            if not alone and self.steps >= self.options.newton_after and self._crawls(int(curved.sum())):
+                return None
             h, K_h, fresh = self._changed(gradient, K_gradient, curved)
             rho = float(gradient @ K_h)
             lower = value < lowest - NO_PROGRESS * abs(lowest)
             waited = 0 if lower or rho < PROGRESS * least else waited + 1
             least, lowest = min(least, rho), min(lowest, value)
-            if waited >= STALL:
-                return Status.STALLED
-            if not rho > 0.0:
-                return Status.STALLED
+            if waited >= STALL or not rho > 0.0:
+                return Status.STALLED if alone else None
             share = 0.0 if fresh or waited > 1 else max(0.0, rho - float(last @ K_h)) / before
             direction, along, before, last = share * direction - h, share * along - K_h, rho, gradient
             if not float(along @ gradient) < 0.0:  # sets have changed too much: begin anew
                 direction, along = -h, -K_h
             self._to_minimum(s, direction, along)
+
+    def _crawls(self, curved: int) -> bool:
+        """Whether Newton's steps would take fewer products than these, which go on as they did in their latter half."""
+        now, before = self.gaps[-1], self.gaps[len(self.gaps) // 2]
+        goal = max(self.goal.first_gap, np.finfo(float).eps)
+        if now <= goal:
+            return False
+        rate = np.log(before / now) / max(1, len(self.gaps) // 2)
+        assert self.products is not None
+        return bool(np.log(now / goal) > rate * NEWTON_STEPS * self.products.a_factor(curved))
 
     def _lack(self) -> float:
         """What Aβ = 0 lacks at what the losses ask for, as a share of its terms: η is not at its best yet."""
@@ -232,9 +274,14 @@ class _Run:
         dual = 0.5 * float(z @ (self.g - K_gradient)) + float(risk.p @ z + risk.eps @ np.abs(z))
         dual += 0.5 * float((risk.d * z) @ z)
         if self.options.trace:
-            self.betas.append(self.beta if self.equal is None else self.equal.scatter(self.beta))
-            self.etas.append(self.eta.copy())
-        return self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value)
+            beta, eta = self.model(self.beta)
+            self.betas.append(beta)
+            self.etas.append(eta)
+        model = partial(self.model, self.beta)
+        stop = self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value, model=model)
+        low, high = -self.monitor.bounds[0], self.monitor.bounds[1]
+        self.gaps.append(min(1.0, max((high - low) / max(abs(high), TINY), TINY)) if np.isfinite(high - low) else 1.0)
+        return stop
 
     def _to_minimum(self, s: np.ndarray, direction: np.ndarray, along: np.ndarray) -> None:
         """Go to the minimum along a direction and over η."""

@@ -15,6 +15,7 @@ of D β, which is what points in S lack. Where they take as long as a factor wou
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -32,8 +33,6 @@ __all__ = ["Descent", "Owner"]
 
 FORCING = 0.1  # of what violates conditions, and of what points in S lack on average, may be left: more changes S
 CG_RANK, CG_SHARE = 500, 4  # columns of the preconditioner at most, and points in S for each: it costs next to nothing
-CG_A_FACTOR = 1 / 15  # steps of conjugate gradients for each point in S take as long as a factor: products in BLAS run
-# about ten times as fast as numbers come from memory, and m³/3 of them are as many as 2 m / 3 looks at half of K
 TRUSTED = 4  # full steps in a row may bring nothing: sets change by many points at once, and then fit (PRIMAL §4.1)
 STALL = 6  # steps without progress before rounding is blamed
 PROGRESS = 0.99  # of a violation: less is progress
@@ -54,6 +53,9 @@ class Owner(Protocol):
     seed: int
     spent: Status  # why steps end that are as many as they may be
 
+    def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and multipliers of the whole problem, for those of the window."""
+
 
 class Descent:
     """β and g = Kβ on a window."""
@@ -71,15 +73,21 @@ class Descent:
         self.g = np.concatenate([self.g, values])
 
     def solve(
-        self, risk: KernelRisk, tol: float, monitor: Monitor, complete: bool = False, gain: float = 0.0
+        self,
+        risk: KernelRisk,
+        tol: float,
+        monitor: Monitor,
+        complete: bool = False,
+        gain: float = 0.0,
+        careful: bool = False,
     ) -> Status:
         """Steps until the violation is below tol, or until one brings no more than a share ``gain`` of the value.
 
-        ``complete``: the value is that of the whole problem.
+        ``complete``: the value is that of the whole problem. ``careful``: every step is to the minimum along it.
         """
         owner = self.owner
         self.risk, self.monitor = risk, monitor
-        self.careful = bool(risk.width().any())  # where a loss ends in a line, full steps are too long
+        self.careful = careful or bool(risk.width().any())  # where a loss ends in a line, full steps are too long
         if self.factor is None or not self.factor.continues(risk.d):
             self.factor = ActiveFactor(self.products, risk.d, monitor)
         least, lowest, waited, trusted = np.inf, np.inf, 0, 0
@@ -89,7 +97,9 @@ class Descent:
             violation = self._violation(s, tol)
             value = 0.5 * float(self.beta @ self.g) + risk.value(s)
             known = value if complete else np.nan
-            stop = monitor.step(owner.steps, np.nan, violation, owner.sv, self.products.gram.evals, primal=known)
+            model = partial(owner.model, self.beta) if complete else None
+            evals = self.products.gram.evals
+            stop = monitor.step(owner.steps, np.nan, violation, owner.sv, evals, primal=known, model=model)
             if violation <= tol or 0.0 <= lowest - value < gain * abs(value):
                 return Status.CONVERGED
             if stop or owner.steps >= owner.most:
@@ -161,7 +171,7 @@ class Descent:
                 self.preconditioner = PartialCholesky(products, rank, owner.seed)
             self.preconditioner.grow()
             inverse = self.preconditioner.on(S, d[S], products.gram.threads)
-            most, slack = max(1, int(CG_A_FACTOR * len(S))), (FORCING * wrong, FORCING * d[S], self.beta[S])
+            most, slack = products.a_factor(len(S)), (FORCING * wrong, FORCING * d[S], self.beta[S])
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)
             if found.solved or not products.fits(len(S)):
                 return found.x, found.mu, found.Kx

@@ -268,11 +268,15 @@ class KernelRun:
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
+    def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of all points, for those of the window, and η."""
+        everywhere = np.zeros(self.qp.n)
+        everywhere[self.products.index] = beta
+        return everywhere if self.equal is None else self.equal.scatter(everywhere), self.eta.copy()
+
     def _look(self, share: float) -> Any:
         """The whole problem's answer at the present β and η."""
-        beta = np.zeros(self.qp.n)
-        beta[self.products.index] = share * self.descent.beta
-        beta = beta if self.equal is None else self.equal.scatter(beta)
+        beta, _ = self.model(share * self.descent.beta)
         whole = self.whole
         held = Equality.of(whole).feasible(beta, whole.lower, whole.upper, whole.eps)
         return self.proofs.of(held, self.eta.copy())

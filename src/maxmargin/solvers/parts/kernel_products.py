@@ -8,8 +8,8 @@ the diagonal, and a product reads it once for both halves:
 What costs is the memory that a product reads. Points that no coefficient needs, and that need no look at each step,
 are better left out of W: their values are computed once in a while (``at``).
 
-Panels are kept while they fit a budget of bytes; of a matrix that does not fit, that lies in memory already, or that
-has quicker products of its own (features, a factor), none is made.
+Panels are kept while they fit a budget of bytes; of a matrix that does not fit, that lies in memory already and is used
+as a whole, or that has quicker products of its own (features, a factor, neighbours, a transform), none is made.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import numpy as np
 
 from ... import memory
 from ... import threads as th
-from ...gram import CallableGram, Gram, KernelGram
+from ...gram import CallableGram, GaussGram, Gram, KernelGram, NearGram, PrecomputedGram
 from ...monitor import Monitor
 
 __all__ = ["KernelProducts"]
 
 PANEL = 512  # points whose rows are made and read together: enough for quick kernel products
 PIECE = 1024  # columns of a panel that are read for both halves while they are near: 1 to 2 MB with PANEL
+NUMBERS_A_TRANSFORM = 1000  # a point: two transforms that spread it over 13 places in each of three dimensions
+BYTES_A_MODE = 128  # of a transform: a complex number, and eight on the finer grid that it is taken from
 PART_OF_PANEL = 64  # rows of a panel are made between two looks at the clock where they are long
 
 
@@ -40,7 +42,8 @@ class KernelProducts:
         self.whole: np.ndarray | None = None  # the matrix itself, where somebody else keeps it
         self.room = memory.left_for_one() if budget is None else budget
         self.reserved = memory.reserve(0)
-        self.kept = computed(gram)
+        # Of a matrix in memory a part is copied once, and not for each product.
+        self.kept = computed(gram) or isinstance(gram, PrecomputedGram)
 
     @property
     def n(self) -> int:
@@ -79,9 +82,29 @@ class KernelProducts:
             part.rows(start + some, panel, some)
         return panel
 
+    def a_factor(self, m: int) -> int:
+        """How many products with m points take as long as a factor of their matrix.
+
+        Products in BLAS, of which a factor takes m³/3, run about ten times as fast as numbers come from memory.
+        """
+        numbers = 0.5 * m * m
+        if isinstance(self.part, NearGram):
+            numbers = 1.5 * self.part.K.nnz  # with the number of each column
+        elif isinstance(self.part, GaussGram):
+            numbers = NUMBERS_A_TRANSFORM * self.n
+        return max(1, int(m**3 / (30.0 * max(1.0, numbers))))
+
     def fits(self, m: int) -> bool:
-        """Whether there is room for a factor of m points and the matrix that it is made of."""
-        return 16 * m * m <= self.room
+        """Whether there is room for a factor of m points and the matrix that it is made of.
+
+        A kernel with products of its own is taken for the memory that it saves: a factor may take as much as it does.
+        """
+        own = self.room
+        if isinstance(self.part, NearGram):
+            own = 12 * self.part.K.nnz
+        elif isinstance(self.part, GaussGram):
+            own = BYTES_A_MODE * int(np.prod(self.part.modes))
+        return 16 * m * m <= min(self.room, own)
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """Kv on the points themselves."""
@@ -169,7 +192,7 @@ class KernelProducts:
 
 
 def computed(gram: Gram) -> bool:
-    """Whether a matrix computes its entries each time that somebody asks for them."""
-    while hasattr(gram, "inner"):
+    """Whether a matrix computes its entries each time that somebody asks for them, and has no quicker products."""
+    while hasattr(gram, "inner") and not isinstance(gram, (NearGram, GaussGram)):
         gram = gram.inner
     return isinstance(gram, (KernelGram, CallableGram))
