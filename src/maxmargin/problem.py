@@ -128,7 +128,7 @@ class QP:
         name = _digest(beta)  # not a copy: there may be many millions
         if self._last.get("name") != name and not self._rounded(beta):
             self._last.update(name=name, **self._products(beta))
-            self._last["beta"] = beta.copy() if self._last["w"] is None else None
+            self._last["beta"] = beta.copy() if self._last["w"] is None and np.isfinite(beta).all() else None
         return self._last["H_beta"]
 
     def _rounded(self, beta: np.ndarray) -> bool:
