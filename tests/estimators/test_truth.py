@@ -334,3 +334,15 @@ def test_a_box_without_an_end_has_no_rounding_at_it():
     for proof in model.certificates_:
         assert np.isfinite([proof.primal, proof.dual, proof.gap, proof.violation]).all()
         assert proof.relative_gap < 1e-3
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_coefficients_may_be_far_below_their_bounds(classes):
+    """Features of 1e5 make coefficients of 1e-12 C, which are no rounding: they are all there is."""
+    rng = np.random.default_rng(1)
+    X = 3e5 * rng.normal(size=(60, 36))
+    model = SVC(kernel="linear", C=0.4).fit(X, np.arange(60) % classes)
+    assert model.status_ is Status.CONVERGED
+    assert model.score(X, np.arange(60) % classes) == 1.0
+    for proof in model.certificates_:
+        assert proof.relative_gap < 0.1 and proof.infeasibility < 1e-8

@@ -211,13 +211,13 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
+        terms = np.add.reduceat(np.abs(beta), found.starts[:-1])
+        found.proof[:, 4] /= np.maximum(terms, np.finfo(float).tiny)  # as problem.py has it, a share
         for q, (qp, w) in again.items():
             w = None if w is None or self._W is None else self._W[q] * scale[q]
             found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
         primal, dual, gap, violation, lack = found.proof.T
-        terms = np.add.reduceat(np.abs(found.beta), found.starts[:-1])
-        share = lack / np.maximum(terms, np.finfo(float).tiny)
-        met = Goal(violation=self.tol).proven(violation / unit, share, primal, dual, gap, 0.0)
+        met = Goal(violation=self.tol).proven(violation / unit, lack, primal, dual, gap, 0.0)
         for q, good in enumerate(met.tolist()):
             if good is not statuses[q].converged:
                 statuses[q] = Status.CONVERGED if good else Status.STALLED

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import dot, helper, jit
+from ..._jit import dot, helper, inline, jit
 from ...problem import GAP_ROUNDING
 from . import pair_steps as steps_on
 from .fixed_sums import BIG
@@ -29,7 +29,7 @@ NEWTON_SHARE = 2  # of the work of pair steps, between them
 FLAT = 1e-11  # pivot, relative to the largest, that counts as none
 EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
 HELD = 1e-9  # of the coefficients: what rounding may do to the sum of a group
-DUST = 1e-12  # of the larger bound: a coefficient that near to a bound is there
+DUST = 1e-12  # of a bound: a coefficient that near to it is there
 FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
 STALL_ROUNDS = 20  # without progress before we give up
 STALL_DECREASE = 1e-13  # of the objective: less is no progress
@@ -462,7 +462,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
     held = True
     for g in range(groups):
         moved = 0.0
-        total = 1.0
+        total = 0.0
         for r in range(edges[g], edges[g + 1]):
             b = x[r]
             value += 0.5 * b * (p[r] - v[r]) + eps[r] * abs(b)
@@ -476,22 +476,31 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
     return work
 
 
+@inline
+def beside(x, place, least):
+    """Whether rounding is all that is between a variable and a place, or ``least`` where that is 0."""
+    return abs(place) < np.inf and abs(x - place) <= (least if place == 0.0 else DUST * abs(place))
+
+
 @helper
 def without_dust(x, lower, upper):
-    """Take away what rounding left between a variable and its bound, or zero: it is not free."""
+    """Take away what rounding left between a variable and its bound, or zero: it is not free.
+
+    Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+    """
+    largest = 0.0
     for r in range(len(x)):
-        down, up, b = lower[r], upper[r], x[r]
-        bound = 0.0
-        if abs(down) < np.inf:
-            bound = abs(down)
-        if abs(up) < np.inf:
-            bound = max(bound, abs(up))
-        zero = min(max(0.0, down), up)
-        if abs(b - down) <= DUST * bound:
-            x[r] = down
-        elif abs(b - up) <= DUST * bound:
-            x[r] = up
-        elif abs(b - zero) <= DUST * bound:
+        largest = max(largest, abs(x[r]))
+    for r in range(len(x)):
+        least = DUST * largest
+        if abs(lower[r]) < np.inf and abs(upper[r]) < np.inf:
+            least = min(least, DUST * max(abs(lower[r]), abs(upper[r])))
+        zero = min(max(0.0, lower[r]), upper[r])
+        if beside(x[r], lower[r], least):
+            x[r] = lower[r]
+        elif beside(x[r], upper[r], least):
+            x[r] = upper[r]
+        elif abs(x[r] - zero) <= least:
             x[r] = zero
 
 
