@@ -7,6 +7,7 @@ and the part of it that is filled no longer shows as free.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -17,7 +18,8 @@ from . import host
 __all__ = ["Reservation", "reserve", "share"]
 
 ALL_CACHES = 2 / 3  # of what would be free without them; the rest is for what is computed from them, and for others
-READING = 0.1  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit
+READING = 0.1  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit,
+LITTLE = 1 / 100  # for a cache that takes no more than that share of it
 ONE_CACHE = 1 / 2  # of what is left of that: a third of all for a fit alone, and something for those that come later
 
 
@@ -45,7 +47,7 @@ def reserve(size: int) -> Reservation:
 def share(most: int, least: int) -> Reservation:
     """As many bytes as one more cache should take, within these limits."""
     with _lock:
-        found = Reservation(max(least, min(most, _left_for_one())))
+        found = Reservation(max(least, min(most, _left_for_one(most))))
         _reserved.add(found)
         return found
 
@@ -56,15 +58,15 @@ def left_for_one() -> int:
         return _left_for_one()
 
 
-def _left_for_one() -> int:
-    return max(0, int(ONE_CACHE * (ALL_CACHES * _without_caches() - sum(r.size for r in _reserved))))
+def _left_for_one(most: float = math.inf) -> int:
+    return max(0, int(ONE_CACHE * (ALL_CACHES * _without_caches(most) - sum(r.size for r in _reserved))))
 
 
-def _without_caches() -> float:
-    """Bytes that would be free without caches, as the host has said within the last moments."""
+def _without_caches(most: float) -> float:
+    """Bytes that would be free without caches; for one that asks for little, as the host said within the last moments."""
     global _seen
     now = time.monotonic()
-    if _seen is None or now - _seen[0] > READING:
+    if _seen is None or now - _seen[0] > READING or most > LITTLE * _seen[1]:
         taken, filled = sum(r.size for r in _reserved), sum(r.filled for r in _reserved)
         # Memory that is reserved and not filled shows as free. Addresses are gone as soon as they are reserved.
         _seen = now, min(host.free_memory() + filled, host.free_addresses() + taken)

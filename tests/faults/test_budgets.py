@@ -150,13 +150,17 @@ def test_sizes_that_were_asked_for_count_as_well(files, no_reservations):
     assert memory.left_for_one() == pytest.approx(100 * MB, abs=MB)
 
 
-def test_a_host_is_asked_again_after_a_moment(monkeypatch, no_reservations):
-    free = iter([900 * MB, 300 * MB])
-    monkeypatch.setattr(host, "free_memory", lambda: next(free))
+def test_a_host_is_asked_again_after_a_moment_or_for_much(monkeypatch, no_reservations):
+    asked = []
+    monkeypatch.setattr(host, "free_memory", lambda: asked.append(900 * MB) or 900 * MB)
     monkeypatch.setattr(host, "free_addresses", lambda: math.inf)
-    assert memory.left_for_one() == memory.left_for_one() == 300 * MB
+    kept = [memory.share(MB, MB) for _ in range(5)]
+    assert len(asked) == 1
+    kept.append(memory.share(100 * MB, MB))  # much is asked for: the host may have changed its mind
+    assert len(asked) == 2
     monkeypatch.setattr(memory, "READING", -1.0)
-    assert memory.left_for_one() == 100 * MB
+    kept.append(memory.share(MB, MB))
+    assert len(asked) == 3
 
 
 def test_what_is_let_go_can_be_had_again(files, no_reservations):

@@ -189,7 +189,7 @@ def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
     """Ten classes, a limit that passes before the first pair: no solver is set up, every certificate is true."""
     X, _ = points(2000)
     y = np.argsort(np.argsort(X[:, 0])) * 10 // len(X)
-    monkeypatch.setattr(auto.Auto, "_run", lambda *args: pytest.fail("a solver was set up"))
+    monkeypatch.setattr(auto, "run", lambda *args: pytest.fail("a solver was set up"))
     with pytest.warns(match="time limit"):
         model = SVC(time_limit=1e-9, n_jobs=1, tol=1e-2, gamma=0.2, solver="decomposition").fit(X, y)
     assert len(model.certificates_) == 45
