@@ -63,7 +63,7 @@ def _left_for_one(most: float = math.inf) -> int:
 
 
 def _without_caches(most: float) -> float:
-    """Bytes that would be free without caches; for one that asks for little, as the host said within the last moments."""
+    """Bytes that would be free without caches; for who asks for little, as the host said within the last moments."""
     global _seen
     now = time.monotonic()
     if _seen is None or now - _seen[0] > READING or most > LITTLE * _seen[1]:
