@@ -278,3 +278,18 @@ def test_functions_of_others_do_not_change_leaves(monkeypatch, tmp_path):
     (tmp_path / next(tmp_path.iterdir()).name).unlink()  # or the second leaf would be loaded
     assert before and comparisons(_jit.jit(_larger)) == before != other
     assert comparisons(numba.njit(_larger)) == other
+
+
+@pytest.mark.parametrize("missing", ["_Typing.resolve_function_type", "_Flags.__init__"])
+def test_another_numba_may_have_other_insides(missing, monkeypatch):
+    def broken(*args, **kwargs):
+        raise AttributeError("not in this version")
+
+    owner, name = missing.split(".")
+    monkeypatch.setattr(getattr(_jit, owner), name, broken)
+
+    @_jit.jit
+    def doubled(x):
+        return 2.0 * x + 1.0
+
+    assert doubled(3.0) == 7.0

@@ -435,12 +435,16 @@ class _TypeInference(NopythonTypeInference):
 
     def run_pass(self, state) -> bool:
         context = state.typingctx
-        state.typingctx = typing = _Typing(context, state.flags)
         try:
+            state.typingctx = typing = _Typing(context, state.flags)
+            done = super().run_pass(state)
+            typing.settle()
+            return done
+        except Exception:  # another numba may have other insides, and says best what is wrong with a leaf
+            state.typingctx = context
             return super().run_pass(state)
         finally:
             state.typingctx = context
-            typing.settle()
 
 
 class _LeafCompiler(CompilerBase):
@@ -449,7 +453,9 @@ class _LeafCompiler(CompilerBase):
     own: ClassVar[dict[type, type]] = {NopythonTypeInference: _TypeInference}
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
-        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+        with contextlib.suppress(Exception):  # another numba may have other flags
+            flags = _Flags(flags)
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
     def define_pipelines(self):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
