@@ -125,10 +125,14 @@ class QP:
         The last product is kept: what a solver ends with is what is certified, and products are dear.
         """
         beta = np.ascontiguousarray(beta, np.float64)
-        name = _digest(beta)  # not a copy: there may be many millions
-        if self._last.get("name") != name and not self._rounded(beta):
-            self._last.update(name=name, **self._products(beta))
-            self._last["beta"] = beta.copy() if self._last["w"] is None and np.isfinite(beta).all() else None
+        if self._rounded(beta):
+            return self._last["H_beta"]
+        # Of features there may be many millions of rows: their β is not kept, but what tells it from others.
+        name = _digest(beta) if self._last.get("beta") is None else None
+        if name is not None and self._last.get("name") == name:
+            return self._last["H_beta"]
+        self._last.update(name=name, **self._products(beta))
+        self._last["beta"] = beta.copy() if self._last["w"] is None and np.isfinite(beta).all() else None
         return self._last["H_beta"]
 
     def _rounded(self, beta: np.ndarray) -> bool:

@@ -164,7 +164,7 @@ def plan_for(qp: QP, goal: Goal, cache_size: float | str = "auto") -> list[Try]:
     interior = Try("interior-point", cold=not screens(qp))
     if form.ridge is not None:
         return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
-    if qp.n <= (MATRIX_UP_TO if goal.exact else TINY) and pairs_keep(qp.A):
+    if qp.n <= (MATRIX_UP_TO if goal.exact else TINY) and pairs_keep(qp):
         return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
     if form.rows.stored and screens(qp):
         return [interior]
@@ -177,7 +177,7 @@ def kernel_plan(qp: QP) -> list[Try]:
     """The part of the table for matrices that are read by rows."""
     form = linear_form(qp.H)
     dense = qp.n <= DENSE_UP_TO or (form is not None and form.rows.d <= FACTOR_UP_TO)
-    if not pairs_keep(qp.A):
+    if not pairs_keep(qp):
         return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
     if not dense:
         last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]

@@ -103,7 +103,7 @@ def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()
     beta = qp.settled(beta)
     best: Answer | None = None
     choices = multipliers(qp, beta, qp.times(beta))
-    for eta in chain(choices, etas) if pairs_keep(qp.A) else chain(etas, choices):
+    for eta in chain(choices, etas) if pairs_keep(qp) else chain(etas, choices):
         other = Answer(beta, eta, qp.certificate(beta, eta))
         if best is None or other.certificate.gap < best.certificate.gap:
             best = other

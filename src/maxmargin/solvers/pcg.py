@@ -62,6 +62,8 @@ FINER = 0.1  # next accuracy, of the one before, where that does not prove what 
 REFINEMENTS = 6  # such accuracies, and new beginnings, before rounding is blamed
 WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
+HURRIED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
+FAR = 0.5  # relative gap from which on β is the better model: what the losses ask for overshoots
 CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
 NEWTON_STEPS = 10  # are what is left to do then, each at most as dear as a factor
 TINY = float(np.finfo(float).tiny)
@@ -153,8 +155,9 @@ class _Run:
         for _ in range(REFINEMENTS):
             if reason.converged:
                 reason = self._descend(MARGIN * accuracy)
-            found = self._look(self.asked)
-            if not (reason.converged or self.goal.met(found.certificate)):  # far from the end β is a better model
+            hurried = reason in HURRIED  # each look takes a product with K
+            found = self._look(self.beta if hurried and self._far() else self.asked)
+            if not (hurried or reason.converged or self.goal.met(found.certificate)):
                 model = self._look(self.beta)
                 if model.certificate.primal < (1.0 - CLEARLY) * found.certificate.primal:
                     found = model
@@ -168,6 +171,10 @@ class _Run:
             reason = self._begin(found.beta)  # what was added up step by step has lost digits
         assert best is not None
         return best, reason
+
+    def _far(self) -> bool:
+        """Whether the end is so far that β is a better model than what the losses ask for."""
+        return not self.gaps or self.gaps[-1] > FAR
 
     def _begin(self, start: np.ndarray | None) -> Status:
         """K, and the values of a start."""

@@ -6,7 +6,7 @@ from scipy.linalg import LinAlgError, cho_solve
 
 from maxmargin import threads
 from maxmargin.solvers.parts import cholesky as module
-from maxmargin.solvers.parts.cholesky import cholesky
+from maxmargin.solvers.parts.cholesky import cholesky, triangular
 from maxmargin.solvers.parts.newton_systems import factor_spd
 
 PANEL, TILED = module.PANEL, module.TILED_FROM
@@ -61,3 +61,14 @@ def test_threads_change_nothing(n, monkeypatch):
     assert max(pieces) > 1
     for other in others:
         np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_triangular_systems_of_many_columns(transposed):
+    rng = np.random.default_rng(0)
+    U = np.asfortranarray(np.triu(rng.normal(size=(600, 600))) + 30.0 * np.eye(600))
+    B, looks = rng.normal(size=(600, 203)), []
+    one, two = (triangular(U, B, transposed, threads, lambda: looks.append(1)) for threads in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose((U.T if transposed else U) @ one, B, atol=1e-10)
+    assert len(looks) > 2

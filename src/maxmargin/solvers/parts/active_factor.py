@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.linalg.blas import dtrsm
 
 from ...monitor import Monitor, Stopped
 from ...solution import Status
-from .cholesky import cholesky
+from .cholesky import cholesky, triangular
 from .kernel_products import KernelProducts
 from .least_squares import least_squares
 
@@ -62,11 +61,14 @@ class ActiveFactor:
 
     def _forward(self, b: np.ndarray) -> np.ndarray:
         """U⁻ᵀ b, in order of the members."""
-        return dtrsm(1.0, self.U, b.reshape(len(b), -1), trans_a=1)
+        return self._solved(b.reshape(len(b), -1), transposed=True)
 
     def _backward(self, b: np.ndarray) -> np.ndarray:
         """U⁻¹ b."""
-        return dtrsm(1.0, self.U, b.reshape(len(b), -1))
+        return self._solved(b.reshape(len(b), -1), transposed=False)
+
+    def _solved(self, B: np.ndarray, transposed: bool) -> np.ndarray:
+        return triangular(self.U, B, transposed, self.products.gram.threads, self.monitor.look)
 
     def _cover(self, S: np.ndarray) -> None:
         """Make S a part of the members."""
@@ -99,7 +101,7 @@ class ActiveFactor:
         cross = self.products.block(order)[:, m:] if 4 * len(new) > m else self.products.rows(new).T[order]
         corner = cross[m:]
         corner[np.diag_indices(len(new))] += self.ridge[new] + self.shift
-        side = dtrsm(1.0, self.U, cross[:m], trans_a=1) if m else cross[:0]
+        side = self._solved(cross[:m], transposed=True) if m else cross[:0]
         small = cholesky(np.asfortranarray(corner - side.T @ side))
         if small is None:
             return False

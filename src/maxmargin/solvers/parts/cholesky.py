@@ -18,10 +18,11 @@ from scipy.linalg.lapack import dpotrf
 
 from ... import threads as th
 
-__all__ = ["cholesky"]
+__all__ = ["cholesky", "triangular"]
 
 TILED_FROM = 400  # rows: a smaller matrix is factored in the time that handing over a few tiles takes
 PANEL = 128  # rows of U are made at a time: so few that the part without threads is small, enough for quick products
+COLUMNS = 32  # of a right-hand side that are solved for together: enough for quick products
 TILE = 128  # columns make a tile at least: with fewer a product spends its time on laying out its operands
 
 
@@ -42,6 +43,20 @@ def cholesky(
             if not _panel(U, r, min(len(U), r + PANEL), threads):
                 return None
     return U
+
+
+def triangular(
+    U: np.ndarray, B: np.ndarray, transposed: bool, threads: int = 1, look: Callable[[], object] = lambda: None
+) -> np.ndarray:
+    """U⁻ᵀB, or U⁻¹B. Threads share the columns of B; ``look`` is called before each piece of them, and may raise."""
+    out = np.empty(B.shape, order="F")
+
+    def fill(a: int, b: int) -> None:
+        look()
+        out[:, a:b] = dtrsm(1.0, U, B[:, a:b], trans_a=int(transposed))
+
+    th.spread(fill, B.shape[1], threads, max(COLUMNS, th.grain(len(U) ** 2 / 2)), align=COLUMNS)
+    return out
 
 
 def _small(M: np.ndarray) -> np.ndarray | None:

@@ -62,7 +62,7 @@ class Groups:
     @classmethod
     def found(cls, qp: QP) -> Groups | None:
         """The groups, or None where steps of two variables cannot keep Aβ = b."""
-        return cls.of(qp) if pairs_keep(qp.A) else None
+        return cls.of(qp) if pairs_keep(qp) else None
 
     @property
     def count(self) -> int:
@@ -136,9 +136,13 @@ class Groups:
         return least_squares(self.columns.T, levels)
 
 
-def pairs_keep(A: np.ndarray) -> bool:
+def pairs_keep(qp: QP) -> bool:
     """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
-    columns of the groups are linearly independent."""
+    columns of the groups are linearly independent. It is found once."""
+    return qp.kept("pairs keep", lambda qp: _pairs_keep(qp.A))
+
+
+def _pairs_keep(A: np.ndarray) -> bool:
     if len(A) == 1 and A[0, 0] != 0.0 and (A == A[0, 0]).all():
         return True
     kinds: list[np.ndarray] = []
