@@ -135,9 +135,7 @@ def test_rounding_is_bounded():
         assert bound < 1e-14 * np.sqrt(H.diagonal().max()) * (np.abs(beta) @ np.sqrt(H.diagonal())) + 1e-14
 
 
-@pytest.mark.parametrize(
-    "solver", [Auto(), Decomposition(), InteriorPoint()], ids=["auto", "decomposition", "interior"]
-)
+@pytest.mark.parametrize("solver", [Auto(), Decomposition()], ids=["auto", "decomposition"])
 def test_rounding_ends_the_search(solver):
     qp = beyond()
     with within(HANGS):
@@ -145,6 +143,18 @@ def test_rounding_ends_the_search(solver):
     assert solution.status is Status.STALLED
     assert out_of_reach(qp, Goal(violation=1e-6), solution.beta, solution.certificate)
     assert solution.n_iter < 100_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interior_method_ends_where_rounding_stops_it(seed):
+    """Alone it may stop long before rounding explains what is left; it says so, and its bounds are true."""
+    qp = beyond(seed=seed)
+    with within(HANGS):
+        solution = InteriorPoint().solve(qp, Goal(violation=1e-6))
+        best = Decomposition().solve(qp, Goal(violation=1e-6)).certificate
+    assert solution.status is Status.STALLED
+    assert solution.n_iter < 100_000
+    assert solution.certificate.dual <= best.primal + abs(best.gap) and best.dual <= solution.certificate.primal
 
 
 def test_a_goal_within_reach_is_not_out_of_reach():
