@@ -76,7 +76,7 @@ def test_pieces_do_not_depend_on_the_number_of_threads(n, workers, grain, align,
 
 
 def test_there_is_something_to_share_for_many_threads():
-    assert len(cut(1, 100_000, threads.grain(200.0))) >= 16
+    assert len(cut(1, 100_000, threads.grain(100.0))) >= 16
     assert len(cut(1, 100_000, threads.grain(0.0))) == 1
 
 

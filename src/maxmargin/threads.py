@@ -23,7 +23,7 @@ from . import host
 __all__ = ["count", "grain", "spread", "blas_limit"]
 
 PIECES = 32  # of a piece of work: a few for each of 8 threads, because a core that others use as well is slower
-PIECE_WORK = 1 << 20  # multiply-adds, some 200 µs: a piece costs 10 µs of Python, which no other thread can use
+PIECE_WORK = 1 << 19  # multiply-adds, 20 to 200 µs: calling a leaf takes about 2 µs, waking a thread about 20
 
 
 @cache

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import random
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -81,13 +82,10 @@ def _use(model) -> None:
 
 
 def _bytes(write: Callable[[str], None]) -> bytes:
-    path = f"/tmp/maxmargin-seed-{os.getpid()}"
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "seed")
         write(path)
         return Path(path).read_bytes()
-    finally:
-        if os.path.exists(path):
-            os.unlink(path)
 
 
 def _members(content: bytes) -> dict[str, bytes]:
