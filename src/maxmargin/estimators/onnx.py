@@ -452,6 +452,7 @@ def _coupled(graph: Graph, pairs: str, k: int) -> str:
     p, own_Q = graph.name("p"), graph.name("q")  # handed on: who sorts the operators does not look into the body
     after, on = _couple_once(body, own_Q, p, k)
     info = helper.make_tensor_value_info
+    assert body.nodes is not None
     loop = helper.make_graph(
         body.nodes,
         graph.name("coupling"),
