@@ -12,7 +12,8 @@ ROOT = Path(maxmargin.__file__).parent
 
 # The rooms of the package by level; what is not named here is on top.
 LEVELS = {
-    "_jit": 0, "goal": 0, "host": 0, "losses": 0, "memory": 0, "monitor": 0, "problem": 0, "solution": 0, "threads": 0,
+    "_jit": 0, "_lazy": 0, "goal": 0, "host": 0, "losses": 0, "memory": 0, "monitor": 0, "problem": 0, "solution": 0,
+    "threads": 0,
     "gram": 1, "rows": 1,
     "decisions": 2, "formulations": 2, "solvers": 2,
     "estimators": 3, "report": 3,

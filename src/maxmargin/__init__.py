@@ -9,8 +9,9 @@ Names are imported when they are first used: ``maxmargin --help`` needs none of 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ._lazy import imported_when_used
 
 if TYPE_CHECKING:
     from .estimators import (
@@ -70,7 +71,6 @@ _HOME = {
     "solvers": "ASVM MPD PCG SMO SOLVERS SOR Adatron Auto Chunking Columns Decomposition InteriorPoint NearestPoint "
     "Newton PotentialSMO solve",
 }
-_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 _ROOMS = (*_HOME, "command", "decisions", "host", "losses", "memory", "rows", "threads", "warmup")
 
 __all__ = [
@@ -119,15 +119,7 @@ __all__ = [
     "to_sklearn",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    if name in _ROOMS:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = imported_when_used(__name__, _HOME, _ROOMS)
 
 
 def __dir__() -> list[str]:

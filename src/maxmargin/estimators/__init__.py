@@ -1,7 +1,8 @@
 """Estimators with scikit-learn's interface."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._lazy import imported_when_used
 from .classification import SVC, NuSVC
 from .linear import LinearOneClassSVM, LinearSVC, LinearSVR, l1_min_c
 from .outlier import SVDD, OneClassSVM
@@ -27,10 +28,5 @@ __all__ = [
     "l1_min_c",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "PSVMSelector":  # scikit-learn's feature selection takes as long to import as all that is imported above
-        from .selection import PSVMSelector
-
-        return PSVMSelector
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# scikit-learn's feature selection takes as long to import as all that is imported above.
+__getattr__ = imported_when_used(__name__, {"selection": "PSVMSelector"})

@@ -16,10 +16,10 @@ Readers check what they read: a damaged or hostile file is a FileError with one 
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from .._lazy import imported_when_used
 from .errors import FileError
 from .parts import LINEAR_NAMES, MisfitError, Predictor
 from .source import opened
@@ -46,7 +46,6 @@ _HOME = {
     "svmlight": "Data read_svmlight write_svmlight",
     "tables": "FORMATS read_data",
 }
-_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "FORMATS",
@@ -91,12 +90,7 @@ def model_format(path: str | os.PathLike) -> str:
     raise FileError(path, "a model was asked for; found a file that begins like none; is this a file of data?", 1, 1)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_when_used(__name__, _HOME)
 
 
 def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> Any:

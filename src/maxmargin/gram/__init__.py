@@ -5,8 +5,9 @@ Names are imported when they are first used: a prediction needs kernels and poin
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import imported_when_used
 
 if TYPE_CHECKING:
     from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
@@ -33,7 +34,6 @@ _HOME = {
     "relation": "Relation",
     "views": "Ridged Shifted Signed Tiled",
 }
-_NAMES = {name: room for room, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "KERNELS",
@@ -65,10 +65,4 @@ __all__ = [
     "once_more",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_when_used(__name__, _HOME)
