@@ -1,5 +1,6 @@
 """The monitor: limits, callbacks, Ctrl-C, history and progress."""
 
+import math
 import os
 import signal
 import threading
@@ -7,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from maxmargin.monitor import Monitor
+from maxmargin.monitor import Monitor, Stopped
 from maxmargin.solution import Certificate, History, Solution, Status
 
 
@@ -49,7 +50,8 @@ def test_no_time_at_all_is_refused(limit):
         Monitor(time_limit=limit)
 
 
-def test_callback_sees_each_step_and_may_stop():
+def test_callback_sees_each_step_and_may_stop(monkeypatch):
+    monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", math.inf)
     seen = []
     monitor = Monitor(callback=lambda step: seen.append(step) or step["iteration"] == 2)
     assert monitor.step(1, -1.0, 0.5) is None
@@ -59,12 +61,44 @@ def test_callback_sees_each_step_and_may_stop():
     assert set(seen[0]) == set(History.columns)
 
 
+def test_callback_is_asked_between_long_steps_with_what_the_last_one_said(monkeypatch):
+    monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", -1.0)  # every step is long
+    seen = []
+    monitor = Monitor(callback=lambda step: seen.append(step) or len(seen) == 5)
+    part = monitor.part("one")
+    monitor.look()
+    assert (seen[0]["iteration"], math.isnan(seen[0]["objective"]), len(monitor.history)) == (0, True, 0)
+    seen[0]["score"] = 1.0  # belongs to no step
+    part.step(1, -1.0, 0.5)  # and looks
+    assert [step["iteration"] for step in seen] == [0, 1, 1]
+    assert seen[2] == seen[1] | {"seconds": seen[2]["seconds"]}
+    part.inner().look()
+    with pytest.raises(Stopped) as stop:
+        part.inner().foresee(0.0)
+    assert stop.value.reason is Status.CALLBACK
+    assert len(seen) == 5 and len(part.history) == 1 and not part.history.trace
+
+
+def test_callback_is_asked_between_steps_only_if_they_are_long():
+    seen = []
+    monitor = Monitor(callback=seen.append)
+    monitor.stop_now()
+    monitor._called_at = -math.inf
+    monitor.stop_now()
+    monitor.stop_now()
+    assert len(seen) == 1
+
+
 def test_an_error_in_a_callback_is_not_swallowed():
     def broken(step):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         Monitor(callback=broken).step(1, 0.0, 1.0)
+    monitor = Monitor(callback=broken)
+    monitor._called_at = -math.inf
+    with pytest.raises(ZeroDivisionError):
+        monitor.look()
 
 
 def test_first_ctrl_c_asks_second_insists():
@@ -100,7 +134,8 @@ def test_threads_other_than_the_main_one_leave_signals_alone():
     assert seen == [before, None]
 
 
-def test_parts_share_clock_callback_and_stop_but_not_history():
+def test_parts_share_clock_callback_and_stop_but_not_history(monkeypatch):
+    monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", math.inf)
     seen = []
     whole = Monitor(callback=lambda step: seen.append(step) or len(seen) == 3)
     one, two = whole.part("one"), whole.part("two")

@@ -5,7 +5,8 @@ means the same for all solvers: the best bounds so far of the optimum of the who
 
 What takes long between two steps (a matrix, a factorisation, a product with many rows) is done in pieces, and calls
 :meth:`Monitor.look` before each of them, which raises :class:`Stopped` when it is time. A solver that has such pieces
-catches it and ends with what it had before.
+catches it and ends with what it had before. There the callback is asked as well, with what the last step has said: one
+that raises or wants to stop does not wait for the next step.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from functools import partial
 from typing import Any
 
 from ._jit import compiling_seconds
-from .solution import Certificate, History, Status
+from .solution import Certificate, History, Status, Step
 
 __all__ = ["Monitor", "Stopped", "keep_interrupted"]
 
 KEEP_EVERY_SECONDS = 2.0  # between two copies of the coefficients for somebody who keeps them
 PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
+CALL_EVERY_SECONDS = 0.1  # the callback is asked at each step, and where steps are longer than this in between
 SURELY = 0.5  # of the seconds that something is expected to take: others may have been at work while that was measured
 
 
@@ -94,6 +96,8 @@ class Monitor:
         self.stopped: Status | None = None
         self.parent: Monitor | None = None
         self.interrupted = False
+        self.told: dict[str, Any] = Step(0.0, 0, math.nan, math.nan, math.nan, 0, 0, 0.0)._asdict()  # by the last step
+        self._called_at = self.started
         self.function: Callable[..., Any] | None = None  # values at any points, of coefficients and multipliers
         self.keeper: Callable[[Any], None] | None = None  # gets the coefficients of the whole problem now and then
         self._kept_at = 0.0
@@ -154,11 +158,23 @@ class Monitor:
         if self.parent is not None:
             return self.parent.stop_now()
         if self.stopped is None:
+            now = clock()
             if self.interrupted:
                 self.stopped = Status.INTERRUPTED
-            elif clock() > self.deadline:
+            elif now > self.deadline:
                 self.stopped = Status.TIME_LIMIT
+            elif self.callback is not None and now - self._called_at > CALL_EVERY_SECONDS:
+                self._call(self.callback, self.told | {"seconds": self.seconds})
         return self.stopped
+
+    def _call(self, callback: Callable, told: dict[str, Any]) -> None:
+        """Ask the callback, which may put something into what it is told."""
+        self._called_at = math.inf  # a thread that looks does not ask meanwhile
+        try:
+            if callback(told):
+                self.stopped = Status.CALLBACK
+        finally:
+            self._called_at = clock()
 
     def look(self) -> None:
         """Raise Stopped if there is a reason to stop at once."""
@@ -216,8 +232,8 @@ class Monitor:
             told: dict[str, Any] = dict(zip(History.columns, row, strict=True))
             if model is not None and self.function is not None:
                 told["model"] = partial(self.function, *model())
-            if self.callback(told):
-                owner.stopped = Status.CALLBACK
+            owner.told = dict(told)
+            owner._call(self.callback, told)
             if "score" in told:
                 self.history.scored(iteration, float(told["score"]))
         return self.stop_now()

@@ -191,6 +191,41 @@ def test_a_path_is_a_sequence_of_fits():
     assert PSVC().path(IRIS, FLOWER, n_epsilons=5).alphas.shape == (5, 3, 150)
 
 
+@pytest.mark.parametrize("C", [np.inf, 5.0])
+@pytest.mark.parametrize("kernel", ["rbf", rbf_kernel])
+def test_a_stop_while_relations_are_read(kernel, C):
+    """The model is the mean of the targets, and its proof holds for any relations: no less than the true one."""
+    with pytest.warns(UserWarning, match="stopped early: the time limit"):
+        model = PSVC(kernel=kernel, C=C, time_limit=1e-9, warm_start=True).fit(IRIS, FLOWER)
+    assert model.status_ is Status.TIME_LIMIT and not model.n_support_
+    np.testing.assert_allclose(model.decision_function(IRIS), -1 / 3)
+    proofs = model.certificates_
+    done = model.set_params(time_limit=None).fit(IRIS, FLOWER)
+    for proof, true in zip(proofs, done.certificates_, strict=True):
+        assert proof.dual == 0.0 and proof.gap >= true.idle >= true.primal and np.isfinite(proof.gap)
+    with pytest.warns(UserWarning, match="do not rely on it"):  # a start from that model is of no use either
+        model.set_params(time_limit=1e-9).fit(IRIS, FLOWER)
+    assert not model.n_support_ and model.certificates_ == proofs
+    found = PSVR(kernel=kernel, C=C, time_limit=1e-9).path(X, Y)
+    assert found.alphas.shape == (1, len(X)) and not found.alphas.any()
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_callback_that_raises_while_relations_are_read(monkeypatch, fits):
+    monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", -1.0)
+    monkeypatch.setattr("maxmargin.gram.relation._fits", lambda size: fits)
+    seen = []
+
+    def late(step):
+        seen.append(step["iteration"])
+        if len(seen) == 2:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        PSVR(callback=late).fit(X, Y)
+    assert seen == [0, 0]
+
+
 def test_manners():
     seen = []
     with pytest.warns(UserWarning, match="stopped early"):

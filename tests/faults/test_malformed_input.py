@@ -226,6 +226,25 @@ def test_rounding_passes_at_any_scale(dtype, scale):
         checks.check_symmetric(K)
 
 
+def test_the_look_at_a_kernel_ends_with_the_fit(monkeypatch):
+    """A callback that raises is heard while entries are compared, and a time limit ends that as well."""
+    monkeypatch.setattr(checks, "SYMMETRY_TILE", 7)
+    looked = []
+    checks.check_symmetric(kernel_matrix(20), lambda: bool(looked.append(None)) or len(looked) == 2)
+    assert len(looked) == 2
+    monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", -1.0)
+    K, y, seen = kernel_matrix(20), np.arange(20) % 2, []
+
+    def late(step):
+        seen.append(step)
+        if len(seen) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        SVC(kernel="precomputed", callback=late).fit(K, y)
+    assert [step["iteration"] for step in seen] == [0, 0, 0]  # before the first step
+
+
 def test_opposite_numbers_that_overflow():
     K = np.eye(3)
     K[0, 1], K[1, 0] = 1.7e308, -1.7e308

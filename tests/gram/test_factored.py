@@ -128,3 +128,22 @@ def test_a_block_of_sparse_rows_is_the_same_with_many_features_or_few(budget, mo
     monkeypatch.setattr("maxmargin.gram.factored.BLOCK_BYTES", budget)  # above it, rows are not made dense
     index = np.array([20, 3, 7, 0])
     np.testing.assert_allclose(Factored(sp.csr_array(THIN)).block(index), THIN[index] @ THIN[index].T, atol=1e-12)
+
+
+def test_no_coefficients_need_no_rows(monkeypatch, case):
+    gram = case[0]
+    monkeypatch.setattr(type(gram.Z), "dot", None)
+    monkeypatch.setattr(type(gram.Z), "t_dot", None)
+    w = gram.pulled(np.zeros(N))
+    assert w.shape == (D,) and not w.any()
+    assert gram.along(w).shape == (N,) and not gram.along(w).any()
+
+
+def test_rows_on_demand_are_looked_at_by_what_they_cost(monkeypatch):
+    """64 rows of a matrix at a time, where a row of features is long; what is computed is the same."""
+    monkeypatch.setattr("maxmargin.gram.base.PIECE_EVALS", 200 * 200)
+    Z = sp.random(200, 300, density=0.5, format="csr", random_state=0)
+    looks = []
+    K = Factored(Z).dense(looks.append)
+    assert len(looks) == -(-200 // 64)
+    np.testing.assert_allclose(K, (Z @ Z.T).toarray(), rtol=1e-12)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from cases import VARIANTS, make_data, plain_problem, takes, verdict_on
 from maxmargin.formulations import CSVC, Samples, SemiParametric
 from maxmargin.gram import Factored, Kernel, KernelGram, Shifted, low_rank
+from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import asvm, solve
@@ -84,3 +85,26 @@ def test_other_problems_are_told(monkeypatch):
         assert takes("asvm", linear) == squared
     monkeypatch.setattr(asvm, "MOST_FEATURES", 3)
     assert not takes("asvm", machine())
+
+
+def test_it_looks_while_a_matrix_is_added_up():
+    """What raises is heard in the first pass over the rows, and the model is the start."""
+    qp = machine(n=2000, d=60)
+    looks, monitor = [], Monitor()
+
+    def stop_at_the_third():
+        looks.append(None)
+        if len(looks) == 3:
+            raise Stopped(Status.TIME_LIMIT)
+
+    monitor.look = stop_at_the_third
+    found = asvm.ASVM().solve(qp, monitor=monitor)
+    assert len(looks) == 3 and found.status is Status.TIME_LIMIT and not found.beta.any()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_that_are_watched_are_the_same(make):
+    rows, theta = Factored(make(make_data("weighted", 700, 60, 0).X)).Z, np.linspace(0.0, 1.0, 700)
+    looks = []
+    watched = rows.watched(lambda: looks.append(None))
+    assert np.array_equal(watched.normal(theta), rows.normal(theta)) and looks

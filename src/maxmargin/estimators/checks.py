@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -203,11 +203,16 @@ def few_plain_rows(machine, X) -> bool:
     )
 
 
-def check_symmetric(K: np.ndarray) -> None:
-    """An error unless a square matrix is symmetric up to rounding, looked at in tiles: no copy of it is made."""
+def check_symmetric(K: np.ndarray, stop: Callable[[], object] = lambda: None) -> None:
+    """An error unless a square matrix is symmetric up to rounding, looked at in tiles: no copy of it is made.
+
+    A fit that is to stop before that is known ends with what it begins with, which none of these entries has changed.
+    """
     worst = scale = 0.0
     with np.errstate(over="ignore"):  # a difference that overflows is large enough
         for a in range(0, len(K), SYMMETRY_TILE):
+            if stop():
+                return
             for b in range(a, len(K), SYMMETRY_TILE):
                 upper = K[a : a + SYMMETRY_TILE, b : b + SYMMETRY_TILE]
                 lower = K[b : b + SYMMETRY_TILE, a : a + SYMMETRY_TILE].T

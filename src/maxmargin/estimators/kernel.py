@@ -114,7 +114,7 @@ class KernelMachine(KernelParameters, Machine):
     def _make_gram(self, X, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
-            check_symmetric(X)
+            check_symmetric(X, monitor.stop_now)
             return PrecomputedGram(X)
         if self._function is not None:
             return CallableGram(self._function, X)

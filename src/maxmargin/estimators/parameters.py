@@ -145,9 +145,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "time_limit": ("float or None", "Seconds; the best model so far is kept, with its gap and a warning."),
     "callback": (
         "callable or None",
-        "Called with a dict of progress now and then; a true result stops the fit. Where a solver has a function at "
-        'each step (newton and pcg with a kernel), step["model"](X) gives its values, and what is put in '
-        'step["score"] is recorded in ``history_.trace["score"]``.',
+        "Called with a dict of progress at each step, and with that of the last step again where the next one takes "
+        "longer than a tenth of a second; a true result stops the fit. Where a solver has a function at a step (newton "
+        'and pcg with a kernel), step["model"](X) gives its values, and what is put in step["score"] is recorded in '
+        '``history_.trace["score"]``.',
     ),
     "warm_start": ("bool", "Whether to start from the coefficients of the last fit on as many samples."),
     "expansion": (

@@ -20,8 +20,8 @@ from .. import threads as th
 from ..decisions import DecisionFunction
 from ..formulations import PSVM, Decision, Samples
 from ..goal import Goal
-from ..gram import Kernel, Relation
-from ..monitor import Monitor
+from ..gram import Kernel, Relation, Unread
+from ..monitor import Monitor, Stopped
 from ..rows.centre import variance
 from ..solution import Certificate
 from ..solvers import Auto
@@ -179,16 +179,23 @@ class _Potential(Machine):
         spread = variance(X, weight)
         return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
 
-    def _relation(self, X, weight: np.ndarray, n_jobs: int | None) -> Relation:
-        """K̃ᵀK̃ of what is there."""
+    def _relation(self, X, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
+        """K̃ᵀK̃ of what is there; where there is no time to read it, what is true of any."""
+        try:
+            return self._read_relation(X, weight, n_jobs, monitor)
+        except Stopped:
+            getattr(self, "_starts_", []).clear()  # of other coefficients than 0 nothing is known
+            return Unread(len(self._places), weight[self._rows])
+
+    def _read_relation(self, X, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
         whole = len(self._rows) == X.shape[0]
         there, weight = X if whole else X[self._rows], weight[self._rows]
         if self.kernel in MATRICES:
             part = there if len(self._places) == X.shape[1] else there[:, self._places]
             return Relation.of(part, weight, n_jobs)
         if callable(self.kernel):
-            return Relation.over_function(self.kernel, there, self._objects(there), weight, n_jobs)
-        return Relation.over_kernel(self._kernel_, there, self._objects(there), weight, n_jobs)
+            return Relation.over_function(self.kernel, there, self._objects(there), weight, n_jobs, monitor.look)
+        return Relation.over_kernel(self._kernel_, there, self._objects(there), weight, n_jobs, monitor.look)
 
     def _objects(self, there):
         """What the samples are related to, None for themselves."""
@@ -245,7 +252,7 @@ class _Potential(Machine):
             Problem(self._formulation(), columns, y[self._rows], there, label)
             for y, label in zip(targets, labels, strict=True)
         ]
-        outcome = self._solve_all(lambda n_jobs, monitor: self._relation(X, weight, n_jobs), problems)
+        outcome = self._solve_all(lambda n_jobs, monitor: self._relation(X, weight, n_jobs, monitor), problems)
         solved = outcome.solved
         self._keep(X, [s.decision for s in solved], solved[0].qp.H)
         self.n_iter_ = max(int(s.solution.n_iter) for s in solved)
@@ -307,7 +314,7 @@ class _Potential(Machine):
 
     def _path(self, X, targets: list[np.ndarray], weight: np.ndarray, epsilons, length: int) -> Path:
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
-            relation = self._relation(X, weight, self.n_jobs)
+            relation = self._relation(X, weight, self.n_jobs, monitor)
             there = weight[self._rows]
             qps = [self._formulation(0.0).qp(Samples(relation, y[self._rows], there)) for y in targets]
             if epsilons is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .lowrank import LowRank, low_rank, lowered
     from .near import NearGram, near_or_not
     from .reduced import Exact, Expansion, Reduced
-    from .relation import Relation
+    from .relation import Relation, Unread
     from .views import Ridged, Shifted, Signed, Tiled
 
 # Where each name is defined: the table that the imports above are for people and type checkers.
@@ -31,7 +31,7 @@ _HOME = {
     "lowrank": "LowRank low_rank lowered",
     "near": "NearGram near_or_not",
     "reduced": "Exact Expansion Reduced",
-    "relation": "Relation",
+    "relation": "Relation Unread",
     "views": "Ridged Shifted Signed Tiled",
 }
 
@@ -56,6 +56,7 @@ __all__ = [
     "Shifted",
     "Signed",
     "Tiled",
+    "Unread",
     "as_gram",
     "cache_bytes",
     "gauss_or_not",

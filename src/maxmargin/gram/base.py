@@ -122,6 +122,8 @@ class Gram(ABC):
                 "free; use a solver that reads rows (decomposition), or fewer points"
             )
         step = max(1, PIECE_EVALS // max(1, self.n))
+        if (factor := self.factor()) is not None:  # an entry takes as many products as a row has numbers
+            step = min(step, max(64, PIECE_EVALS // max(1, factor.rows.work)))
         begun = time.perf_counter()
         for a in range(0, self.n, step):
             look((self.n - a) * (time.perf_counter() - begun) / a if a else 0.0)

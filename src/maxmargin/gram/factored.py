@@ -30,11 +30,13 @@ class Factored(Gram):
     def factor(self) -> Factor | None:
         return Factor(self.Z)
 
+    # A model that was stopped before it began has no coefficients, and its proof need not read the data.
+
     def along(self, w: np.ndarray) -> np.ndarray:
-        return self.Z.dot(w)
+        return self.Z.dot(w) if w.any() else np.zeros((self.n, *w.shape[1:]))
 
     def pulled(self, beta: np.ndarray) -> np.ndarray | None:
-        return self.Z.t_dot(beta)
+        return self.Z.t_dot(beta) if beta.any() else np.zeros((self.Z.d, *beta.shape[1:]))
 
     def matmat(self, V: np.ndarray) -> np.ndarray:
         return self.Z.dot(self.Z.t_dot(np.ascontiguousarray(V, np.float64)))

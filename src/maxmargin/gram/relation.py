@@ -28,13 +28,13 @@ import scipy.sparse as sp
 from .. import memory
 from .. import threads as th
 from ..rows import Rows
-from ..rows.blocks import Dense, Stored
+from ..rows.blocks import Dense, Stored, Watched
 from .base import BLOCK_BYTES, Cost, Factor, Gram, checked_block
 from .distance import cross
 from .kernels import Kernel
 from .points import make_points, on_disk
 
-__all__ = ["Relation"]
+__all__ = ["Relation", "Unread"]
 
 CONSTANT = (
     1e-10  # of the norm of a column: what is left of it without its mean has six digits more than rounding, or is 0
@@ -47,6 +47,12 @@ TILE = 1 << 21  # bytes of relations that are normalised at a time
 # about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
 WHOLE = 256
 LITTLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
+
+Look = Callable[[], object]  # called before something that takes a while; what it raises ends that
+
+
+def nobody() -> None:
+    """Nobody looks."""
 
 
 class Relation(Gram):
@@ -83,9 +89,12 @@ class Relation(Gram):
 
     @classmethod
     def over_kernel(
-        cls, kernel: Kernel, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None
+        cls, kernel: Kernel, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None, look: Look = nobody
     ) -> Relation:
-        """K_ij = k(x_i, z_j), computed whole where that fits and else when columns are asked for; Z is X if None."""
+        """K_ij = k(x_i, z_j), computed whole where that fits and else when columns are asked for; Z is X if None.
+
+        ``look`` is called before each block of columns, and may raise.
+        """
         weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, np.float64)
         right = make_points(X, kernel)
         left = right if Z is None else make_points(Z, kernel, like=right)
@@ -98,16 +107,23 @@ class Relation(Gram):
             return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
 
         if not _fits(8 * left.n * right.n):
-            return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost)
+            return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost, look)
         T = np.empty((left.n, right.n))
         step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
         for a in range(0, left.n, step):
+            look()
             load(a, min(left.n, a + step), T, threads)
-        return cls._normalised(T, weight, n_jobs, cost)
+        return cls._normalised(T, weight, n_jobs, cost, look)
 
     @classmethod
     def over_function(
-        cls, function: Callable, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None
+        cls,
+        function: Callable,
+        X,
+        Z=None,
+        weight: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        look: Look = nobody,
     ) -> Relation:
         """As ``over_kernel`` for a function K(X, Z) of any two kinds of objects."""
         Z = X if Z is None else Z
@@ -119,17 +135,20 @@ class Relation(Gram):
             return np.ascontiguousarray(checked_block(function, X, Z[a:b]).T)
 
         if not _fits(8 * shape[0] * shape[1]):
-            return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost)
-        return cls._normalised(load(0, shape[0]), weight, n_jobs, cost)
+            return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost, look)
+        return cls._normalised(load(0, shape[0]), weight, n_jobs, cost, look)
 
     @classmethod
-    def _normalised(cls, T: np.ndarray, weight: np.ndarray, n_jobs: int | None, cost: Cost | None = None) -> Relation:
+    def _normalised(
+        cls, T: np.ndarray, weight: np.ndarray, n_jobs: int | None, cost: Cost | None = None, look: Look = nobody
+    ) -> Relation:
         """K̃ᵀ written over T = Kᵀ."""
         root, mean, scale = np.sqrt(weight), np.empty(len(T)), np.empty(len(T))
 
         total, equal = float(weight.sum()), bool((root == 1.0).all())
 
         def normalise(a: int, b: int) -> None:
+            look()
             tile = T[a:b]
             mean[a:b] = tile @ weight / total
             tile -= mean[a:b, None]
@@ -160,14 +179,14 @@ class Relation(Gram):
         return found
 
     @classmethod
-    def _corrected(cls, columns, weight: np.ndarray, cost: Cost | None = None) -> Relation:
+    def _corrected(cls, columns, weight: np.ndarray, cost: Cost | None = None, look: Look = nobody) -> Relation:
         """K̃ by its correction of rank one."""
         if isinstance(columns, _Turned):
             mean, scale = columns.moments(weight)
         else:
             mean, scale = np.empty(columns.n), np.empty(columns.n)
             for block, start in zip(columns.blocks, columns.edges[:-1], strict=True):
-                for a, b, tile in block.tiles():
+                for a, b, tile in Watched(block, look).tiles():
                     at = slice(int(start) + a, int(start) + b)
                     mean[at], scale[at] = _moments(tile.data if isinstance(tile, Dense) else tile.csr(), weight)
         return cls(columns, np.sqrt(weight), mean, scale, False, cost or Cost())
@@ -291,6 +310,28 @@ class Relation(Gram):
         """a and b with Σ_j α_j K̃_j(x) = Σ_j a_j K_j(x) + b for a sample x of weight 1."""
         coef = alpha * self.scale
         return coef, -float(self.mean @ coef)
+
+
+class Unread(Relation):
+    """Columns of which nothing is known but that their norm is 1, because a fit had to stop before they were read.
+
+    Each is taken for the worst one, which points to where it is asked about: what is proven of a machine without
+    coefficients for these columns holds for any others.
+    """
+
+    def __init__(self, columns: int, weight: np.ndarray) -> None:
+        super().__init__(
+            Rows.of(np.zeros((columns, 0)), 1), np.sqrt(weight), np.zeros(columns), np.ones(columns), True, Cost()
+        )
+
+    def along(self, w):
+        return np.full(self.n, float(np.linalg.norm(w)))
+
+    def pulled(self, beta):
+        return np.zeros(self.samples)  # of β = 0
+
+    def factor(self):
+        return None
 
 
 def _fits(size: int) -> bool:

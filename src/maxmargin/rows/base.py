@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from .blocks import Block, Sparse, Stored, block_of
+from .blocks import Block, Sparse, Stored, Watched, block_of
 from .crew import Crew, ThreadCrew, added_up, served
 
 __all__ = ["Rows"]
@@ -101,6 +101,10 @@ class Rows:
         ``look`` is called now and then while states are at work, and may raise.
         """
         return self.served_by(self.blocks, self.threads, state, per_row, common, look)
+
+    def watched(self, look: Callable[[], object]) -> Rows:
+        """The same rows, with a look before each tile of them that is read."""
+        return Rows([Watched(block, look) for block in self.blocks], self.threads)
 
     @cached_property
     def _plain(self) -> Crew:

@@ -110,6 +110,7 @@ class _Run:
         factor = as_gram(qp.H).factor()
         assert factor is not None and factor.ridge is not None
         self.Z, self.ridge = factor.rows, factor.ridge
+        self.watched = self.Z.watched(monitor.look)
         self.equality = Equality.of(qp)
         diagonal = float(as_gram(qp.H).diag().mean())
         self.rho = AUGMENT * (diagonal if diagonal > 0 else 1.0)
@@ -215,7 +216,7 @@ class _Run:
     def _solution_on(self, basic: np.ndarray, p: np.ndarray) -> np.ndarray:
         """−H_BB⁻¹ p_B, and 0 elsewhere."""
         theta = np.where(basic, 1.0 / self.ridge, 0.0)
-        normal = self.Z.normal(theta, self.extra)
+        normal = self.watched.normal(theta, self.extra)
         normal[np.diag_indices_from(normal)] += 1.0
         # Shifted where large features hide the 1 on the diagonal
         factor = factor_spd(normal, self.Z.threads, self.monitor.look)
