@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as TheirLinearSVC
 from sklearn.svm import l1_min_c as their_l1_min_c
 
-from maxmargin import Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
+from maxmargin import SOLVERS, Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
+from maxmargin.estimators.crammer_singer import AllClasses
 from maxmargin.estimators.sparse_linear import SparseProblem
 from maxmargin.losses import make_loss
 from maxmargin.monitor import Monitor
@@ -182,6 +183,33 @@ def test_all_classes_at_once_weights_seeds_and_two_classes():
     # With two classes w = w₁ − w₀, the penalty is ¼‖w‖² and the hinge is that of the whole margin: C-SVC with 2 C.
     plain = LinearSVC(loss="hinge", C=2.0, fit_intercept=False, tol=1e-8).fit(X[:100], y[:100])
     assert_allclose(pair.coef_, plain.coef_, atol=2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"intercept_scaling": 3.0}, {"fit_intercept": False}])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_two_classes_at_once_are_a_plain_machine(kind, options):
+    """Its certificate is that of the problem of both classes, at w₁ = −w₀ = w / 2."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], y[50:] - 1
+    weight = np.random.default_rng(0).integers(0, 3, 100).astype(float)
+    options = {"multi_class": "crammer_singer", "C": 0.7, "tol": 1e-7, "max_iter": -1} | options
+    machine = LinearSVC(class_weight={0: 2.0}, **options).fit(kind(X), y, sample_weight=weight)
+    assert machine.status_.converged
+    assert machine.solver_ in SOLVERS
+    w, b = machine.coef_[0] / 2, machine.intercept_[0] / 2 / options.get("intercept_scaling", 1.0)
+    cost = 0.7 * weight * np.where(y == 0, 2.0, 1.0)
+    scaled = np.column_stack([X, np.full(100, options.get("intercept_scaling", 1.0))])
+    both = np.vstack([-np.append(w, b), np.append(w, b)])
+    objective = together(scaled, y, both, np.zeros(2), cost)
+    assert objective == pytest.approx(machine.certificate_.primal, rel=1e-9)
+    labels = y.astype(np.int64)
+    arrays = sp.csr_array(scaled if options.get("fit_intercept", True) else X)
+    rows = arrays.indptr.astype(np.int64), arrays.indices.astype(np.int64), arrays.data
+    problem = AllClasses(*rows, arrays.shape[1], labels, cost, 2)
+    swept = problem.solve(Goal(gap=1e-6), Monitor())
+    assert swept.certificate.dual <= objective * (1 + 1e-12)
+    assert machine.certificate_.dual <= swept.certificate.primal
+    assert swept.certificate.primal == pytest.approx(objective, rel=2e-6)
 
 
 # -- one class --------------------------------------------------------------------------------------------------------

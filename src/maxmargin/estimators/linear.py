@@ -149,6 +149,11 @@ class RowMachine(Machine):
         """The value of the constant feature of an intercept with a penalty, or 0."""
         return 0.0
 
+    @property
+    def _stretch(self) -> float:
+        """By what the rows of the problem are longer than those of X."""
+        return 1.0
+
     def _gram(self, rows: Rows) -> Factored | Shifted:
         """X Xᵀ, plus a constant for an intercept with a penalty."""
         gram = Factored(rows)
@@ -176,7 +181,7 @@ class RowMachine(Machine):
         solved = outcome.solved
         own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
         W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
-        self.coef_ = np.ascontiguousarray(W[:, : rows.d])
+        self.coef_ = np.ascontiguousarray(self._stretch * W[:, : rows.d])
         self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
         if self._constant:
             self.intercept_ = self._constant * W[:, -1]
@@ -187,7 +192,7 @@ class RowMachine(Machine):
 
     def _published(self, number, solved):
         """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
-        w, b = np.atleast_2d(self.coef_)[number], float(self.intercept_[number])
+        w, b = np.atleast_2d(self.coef_)[number] / self._stretch, float(self.intercept_[number])
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
         b += float(w @ self._centre)
         if self._constant:
@@ -382,17 +387,38 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
                 + " or ".join(f"loss={name!r}" for name in SMOOTH)
             )
 
+    # All classes at once have an intercept with a penalty, as in LIBLINEAR. With two classes w = w₁ − w₀ counts:
+    # ½‖w₀‖² + ½‖w₁‖² is least at w₁ = −w₀, where it is ¼‖w‖². So w / √2 are weights of a C-SVC on rows √2 x.
+
+    @property
+    def _free_intercept(self) -> bool:
+        return super()._free_intercept and self.multi_class != "crammer_singer"
+
+    @property
+    def _constant(self) -> float:
+        together = self.multi_class == "crammer_singer"
+        scaling = 1.0 if together and self.intercept_scaling is None else self.intercept_scaling
+        return self._stretch * float(scaling) if self.fit_intercept and scaling is not None else 0.0
+
+    @property
+    def _stretch(self) -> float:
+        return float(np.sqrt(2.0)) if self.multi_class == "crammer_singer" and len(self.classes_) == 2 else 1.0
+
     def _prepare(self, X, y, sample_weight):
         self._check_combination()
         X, rows, y, weight = self._check_input(X, y, sample_weight)
-        formulation = CSVC(float(self.C), self.loss, float(self.huber_delta), self._free_intercept)
+        together = self.multi_class == "crammer_singer"
+        loss = "hinge" if together else self.loss
+        formulation = CSVC(float(self.C), loss, float(self.huber_delta), self._free_intercept)
         check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         X, rows = self._present(X, rows, present)
         self._centre = np.zeros(rows.d)
-        if self.multi_class == "crammer_singer":
+        if together and len(self.classes_) > 2:
             cost = weight[present] * self.class_weight_[labels]
             return rows, [Problem(formulation, np.arange(rows.n), labels, cost)]
+        if together:
+            rows = Rows.of(self._stretch * rows.matrix(), self.n_jobs)
         phi = self._fit_functions(X, y[present], weight[present])
         formulation = self._with_functions(formulation, phi)
         problems = []
@@ -405,12 +431,14 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         if self.probability:  # what is no matrix is parted by the places of its rows
             whole = isinstance(X, np.ndarray) or sp.issparse(X)
             self._fold = fold_numbers(X, labels, weight[present], seed_of(self.random_state), whole)
-        return rows if self.penalty == "l1" else self._moved(rows, weight[present]), problems
+        sparse = self.penalty == "l1" and not together
+        return rows if sparse else self._moved(rows, weight[present]), problems
 
     def _run(self, rows, problems):
-        if self.multi_class == "crammer_singer":
+        together = self.multi_class == "crammer_singer"
+        if together and len(self.classes_) > 2:
             self._run_together(rows, *problems)
-        elif self.penalty == "l1":
+        elif self.penalty == "l1" and not together:
             self._run_sparse(rows, problems)
         else:
             outcome = self._solve_rows(rows, problems)
@@ -476,9 +504,8 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         """All classes at once."""
         started = time.perf_counter()
         X = sp.csr_array(rows.matrix(), dtype=np.float64)
-        scaling = 1.0 if self.intercept_scaling is None else float(self.intercept_scaling)
-        if self.fit_intercept:  # a feature like the others, as in LIBLINEAR
-            X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), scaling)], format="csr"))
+        if self._constant:  # a feature like the others
+            X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), self._constant)], format="csr"))
         # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
         first, labels, weight = without_copies(X, problem.y, problem.weight)
         X, cost = X[first], float(self.C) * weight
@@ -490,10 +517,8 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
             seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
             found = machine.solve(self._goal(problem), monitor, starts[0] if starts else None, seed)
         W = found.W.T
-        if len(self.classes_) == 2:  # one function, positive for the second class
-            W = W[1:] - W[:1]
         self.coef_ = np.ascontiguousarray(W[:, : rows.d])
-        self.intercept_ = scaling * W[:, -1] if self.fit_intercept else np.zeros(len(W))
+        self.intercept_ = self._constant * W[:, -1] if self._constant else np.zeros(len(W))
         self.n_iter_ = found.n_iter
         self._announce(
             [found.certificate], [found.status], ["sweeps"], [found.history], [found.alpha], monitor, started
