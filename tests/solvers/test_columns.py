@@ -5,13 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from cases import verdict_on
+from maxmargin import PSVR
 from maxmargin.formulations import PSVM, Samples
 from maxmargin.gram import Relation, relation
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import Columns, columns, solve
-from maxmargin.solvers.parts import sparse_columns
+from maxmargin.solvers.parts import sparse_columns, working_columns
 
 RNG = np.random.default_rng(0)
 SPARSE = np.where(RNG.random((60, 90)) < 0.15, RNG.normal(size=(60, 90)) + 0.5, 0.0)
@@ -37,7 +38,7 @@ def test_sweeps_over_sparse_columns(monkeypatch, C, first):
     """With the correction of rank one, weights, duplicates and a constant column."""
     monkeypatch.setattr(columns, "CHEAP", 0)
     monkeypatch.setattr(sparse_columns, "SPARSE_STEP", 0)
-    monkeypatch.setattr(columns._Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
+    monkeypatch.setattr(columns.Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
     qp = problem(sp.csr_array(SPARSE), C)
     check(solve(qp, Columns(first=first), tol=1e-6), qp)
 
@@ -45,7 +46,7 @@ def test_sweeps_over_sparse_columns(monkeypatch, C, first):
 @pytest.mark.parametrize("C", [0.05, 1.0, 1e4, np.inf])
 @pytest.mark.parametrize("first", [1, 10, 200])
 def test_sets_too_large_for_many_newton_steps(monkeypatch, C, first):
-    monkeypatch.setattr(columns, "CHEAP", 0)
+    monkeypatch.setattr(working_columns, "CHEAP", 0)
     qp = problem(SPARSE, C)
     check(solve(qp, Columns(first=first), tol=1e-6), qp)
 
@@ -53,9 +54,9 @@ def test_sets_too_large_for_many_newton_steps(monkeypatch, C, first):
 def test_what_is_known_of_the_matrix_is_not_computed_again(monkeypatch):
     monkeypatch.setattr(relation, "WHOLE", 0)
     gram = Relation.of(SPARSE)
-    first = columns._Held.of(gram, np.array([3, 5, 20]), None)
+    first = columns.Held.of(gram, np.array([3, 5, 20]), None)
     evals = gram.evals
-    second = columns._Held.of(gram, np.array([2, 3, 20, 40]), first)
+    second = columns.Held.of(gram, np.array([2, 3, 20, 40]), first)
     np.testing.assert_allclose(second.H, gram.dense()[np.ix_(second.index, second.index)], atol=1e-14)
     assert evals == 9 and second.H.shape == (4, 4)
 
@@ -68,7 +69,7 @@ def test_without_room_for_a_matrix_others_go_on(monkeypatch):
     alone = solve(qp, "columns", tol=1e-6)
     assert alone.status is Status.EXHAUSTED
     monkeypatch.undo()
-    monkeypatch.setattr(columns._Held, "of", lambda *_: pytest.fail("there is no room"))
+    monkeypatch.setattr(columns.Held, "of", lambda *_: pytest.fail("there is no room"))
     monkeypatch.setattr(columns.Columns, "solve", lambda self, qp, *_: alone)
     found = solve(qp, "auto", tol=1e-6)
     assert found.solver != "columns" and qp.objective(found.beta) == pytest.approx(best.objective, rel=1e-6)
@@ -84,3 +85,27 @@ def test_any_matrix_without_constraints_is_taken():
     A = RNG.normal(size=(30, 30))
     qp = QP(A @ A.T, RNG.normal(size=30), -0.3, 0.5, eps=np.full(30, 0.1))
     check(solve(qp, "columns", tol=1e-8), qp)
+
+
+def test_a_working_set_has_violators_of_all_kinds():
+    """The 100 that violate most are all but copies of each other."""
+    rng = np.random.default_rng(1)
+    first, other = rng.normal(size=(2, 300, 1))
+    K = np.hstack([first + 0.01 * rng.normal(size=(300, 100)), other + 0.01 * rng.normal(size=(300, 400))])
+    qp = PSVM(np.inf, 0.1).qp(Samples(Relation.of(K), (2 * first + other)[:, 0], np.ones(300)))
+    chosen = Columns(first=20)._chosen(qp, np.zeros(500), qp.p, 1.0, None)
+    assert len(chosen) == 20 and (chosen < 100).any() and (chosen >= 100).any()
+
+
+def test_a_path_takes_few_passes(monkeypatch):
+    """The product of one ε is that of the next, a set that still has all that matters is kept, and 0 needs no product."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 2000))
+    y = X[:, :5].sum(axis=1) + rng.normal(size=60)
+    passes, sets = [], []
+    along, of = Relation.along, columns.Held.of
+    monkeypatch.setattr(Relation, "along", lambda self, w: (passes.append(1), along(self, w))[1])
+    monkeypatch.setattr(columns.Held, "of", lambda gram, W, before: (sets.append(W), of(gram, W, before))[1])
+    path = PSVR(kernel="dyadic", C=np.inf).path(X, y, n_epsilons=50)
+    assert len(passes) <= 1.5 * len(path.epsilons)
+    assert len({W.tobytes() for W in sets}) < len(path.epsilons)

@@ -362,6 +362,7 @@ def walk(
     """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
     qps = list(qps)
     starts: list = [None] * len(qps)
+    watches = [monitor.part("") for _ in qps]
     alphas, intercepts, certificates = [], [], []
     for epsilon in epsilons:
         here = replace(formulation, epsilon=float(epsilon))
@@ -369,7 +370,7 @@ def walk(
         for number, qp in enumerate(qps):
             asked = qps[number] = qp.with_epsilon(float(epsilon))
             problem = Problem(here, np.arange(qp.n), qp.p, qp.p)
-            solution = solver.solve(asked, goal(problem), starts[number], monitor.part(""))
+            solution = solver.solve(asked, goal(problem), starts[number], watches[number])
             starts[number] = solution.beta
             decision = here.decision(asked, solution)
             row.append(decision.scale * decision.coef)

@@ -4,7 +4,7 @@
         θ_i <- c_i y_i ℓ'(m_i),  g <- Xᵀθ                     one look at all features
         W   <- features with w_j ≠ 0, and as many again of those with the largest |g_j| > 1
         Newton's method on W: the second-order model of the loss with ‖w‖₁ itself, solved as a Potential SVM's columns
-        are (solvers/columns.py), and a line search
+        are (solvers/parts/working_columns.py), and a line search
     until the gap meets the goal
 
 The dual is  max −Σ c_i ℓ*(u_i)  s.t. |Xᵀθ| ≤ 1, θ_i = c_i y_i u_i, and Σθ = 0 for a bias that nothing penalises. Slopes
@@ -24,7 +24,7 @@ from ..goal import Goal
 from ..losses import Loss
 from ..monitor import Monitor
 from ..solution import Certificate, Status
-from ..solvers.columns import _Part as Part
+from ..solvers.parts.working_columns import Part
 
 __all__ = ["SparseProblem", "SparseWeights", "steepest"]
 

@@ -67,7 +67,7 @@ class PotentialQP(QP):
         """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap."""
         boxed, risk = super()._bounds(beta, eta, s, within)
         largest = float(np.abs(s).max(initial=0.0))
-        if len(self.A) or not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta)):
+        if len(self.A) or not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta) if beta.any() else self.p):
             return boxed, risk
         # Rounding must not leave |ts| above ε by a hair where that would count C times.
         tightest = float(self.eps[np.abs(s) > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf

@@ -46,6 +46,7 @@ TILE = 1 << 21  # bytes of relations that are normalised at a time
 # reads 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes
 # about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
 WHOLE = 256
+PIECE = 128  # columns of a product at a time: with fewer, most of its time goes into reading the other side again
 LITTLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
 
 Look = Callable[[], object]  # called before something that takes a while; what it raises ends that
@@ -256,10 +257,15 @@ class Relation(Gram):
         first = self.some(left)
         second = first if right is left else self.some(right)
         out = np.empty((len(left), len(right)))
-        th.spread(
-            lambda a, b: np.matmul(first, second[a:b].T, out=out[:, a:b]),
-            len(right), self.threads, th.grain(first.size), 32,
-        )  # fmt: skip
+
+        def multiply(a: int, b: int) -> None:
+            if second is not first:
+                np.matmul(first, second[a:b].T, out=out[:, a:b])
+                return
+            np.matmul(first[:b], first[a:b].T, out=out[:b, a:b])
+            out[a:b, :a] = out[:a, a:b].T  # symmetric
+
+        th.spread(multiply, len(right), self.threads, th.grain(first.size), PIECE)
         return out
 
     def _between_sparse(self, left, right):
