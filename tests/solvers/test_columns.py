@@ -98,7 +98,7 @@ def test_a_working_set_has_violators_of_all_kinds():
 
 
 def test_a_path_takes_few_passes(monkeypatch):
-    """The product of one ε is that of the next, a set that still has all that matters is kept, and 0 needs no product."""
+    """The product of one ε is that of the next, a set with all that matters is kept, and 0 needs no product."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 2000))
     y = X[:, :5].sum(axis=1) + rng.normal(size=60)
