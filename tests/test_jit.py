@@ -12,6 +12,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from maxmargin import _jit
 from maxmargin.rows.leaves import csr_scale, csr_squares
@@ -41,18 +42,18 @@ def test_other_sources_have_another_folder(monkeypatch, tmp_path):
     """numba looks at one file at a time; a changed callee in another one must not go unseen."""
     monkeypatch.setenv("MAXMARGIN_CACHE_DIR", str(tmp_path / "kept"))
     before = _jit.cache_dir()
-    copy = tmp_path / "package"
-    copy.mkdir()
-    source = Path(_jit.__file__)
-    (copy / "_jit.py").write_text(source.read_text() + "\n# changed\n")
-    monkeypatch.setattr(_jit, "__file__", str(copy / "_jit.py"))
+    copy = tmp_path / "package" / "_jit"
+    copy.mkdir(parents=True)
+    source = Path(_jit.folders.__file__)
+    (copy / "folders.py").write_text(source.read_text() + "\n# changed\n")
+    monkeypatch.setattr(_jit.folders, "__file__", str(copy / "folders.py"))
     assert _jit.cache_dir() != before
 
 
 def test_without_sources_nothing_is_kept(monkeypatch, tmp_path):
     """In a zip archive, say: nothing would tell the code of one version from that of the next."""
     monkeypatch.setenv("MAXMARGIN_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(_jit, "__file__", str(tmp_path / "archive.zip" / "_jit.py"))
+    monkeypatch.setattr(_jit.folders, "__file__", str(tmp_path / "archive.zip" / "_jit" / "folders.py"))
     assert _jit.cache_dir() is None
 
 
@@ -108,7 +109,7 @@ class Slow(numba.core.event.Listener):
 
 @pytest.fixture
 def slow(monkeypatch, tmp_path):
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
     with numba.core.event.install_listener("numba:compile", Slow()) as listener:
         yield listener
 
@@ -175,13 +176,13 @@ def test_a_failed_compilation_ends(slow):
 
 @pytest.mark.parametrize(("folders", "words"), [(1, "once; kept on disk"), (0, "for this process only")])
 def test_what_is_said_is_true(folders, words, slow, monkeypatch, tmp_path, capsys):
-    folder = tmp_path / _jit._SOURCES
+    folder = tmp_path / _jit.folders.SOURCES
     folder.mkdir()
-    monkeypatch.setattr(_jit, "_folders", lambda: [folder][:folders])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [folder][:folders])
     # No time is short enough to go unsaid: how long the two take depends on the machine.
-    monkeypatch.setattr(_jit, "SLOW_COMPILE_SECONDS", 0.0)
-    monkeypatch.setattr(_jit, "_clock", _jit._CompileClock())
-    with numba.core.event.install_listener("numba:compile", _jit._clock):
+    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", 0.0)
+    monkeypatch.setattr(_jit.kept, "_clock", _jit.kept._CompileClock())
+    with numba.core.event.install_listener("numba:compile", _jit.kept._clock):
         squares(_jit.jit(csr_squares.py_func))
         scale(_jit.jit(csr_scale.py_func))
     (line,) = capsys.readouterr().err.splitlines()
@@ -190,18 +191,18 @@ def test_what_is_said_is_true(folders, words, slow, monkeypatch, tmp_path, capsy
 
 
 def test_what_is_quick_is_not_talked_about(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
-    monkeypatch.setattr(_jit, "SLOW_COMPILE_SECONDS", np.inf)
-    monkeypatch.setattr(_jit, "_clock", _jit._CompileClock())
-    with numba.core.event.install_listener("numba:compile", _jit._clock):
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", np.inf)
+    monkeypatch.setattr(_jit.kept, "_clock", _jit.kept._CompileClock())
+    with numba.core.event.install_listener("numba:compile", _jit.kept._clock):
         squares(_jit.jit(csr_squares.py_func))
-    assert _jit._clock.seconds() > 0.0
+    assert _jit.kept._clock.seconds() > 0.0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_garbage_is_collected_again_after_compiling(before, monkeypatch, tmp_path):
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
     seen = []
 
     def leaf(x):
@@ -240,7 +241,7 @@ def _middle(a):
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_helpers_are_compiled_into_their_leaves(monkeypatch, tmp_path):
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
 
     def twice(a):
         return _middle(a) + _inner(a)
@@ -266,7 +267,7 @@ def _larger(a, b):
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_functions_of_others_do_not_change_leaves(monkeypatch, tmp_path):
     """What numba found for an operator is remembered; others may have had it compiled with other options since."""
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
 
     def comparisons(function):
         function(1.0, 2.0)
@@ -280,16 +281,108 @@ def test_functions_of_others_do_not_change_leaves(monkeypatch, tmp_path):
     assert comparisons(numba.njit(_larger)) == other
 
 
-@pytest.mark.parametrize("missing", ["_Typing.resolve_function_type", "_Flags.__init__"])
+@pytest.mark.parametrize("missing", ["_Typing.resolve_function_type", "_Flags.__init__", "_LeafLowering.run_pass"])
 def test_another_numba_may_have_other_insides(missing, monkeypatch):
     def broken(*args, **kwargs):
         raise AttributeError("not in this version")
 
     owner, name = missing.split(".")
-    monkeypatch.setattr(getattr(_jit, owner), name, broken)
+    monkeypatch.setattr(getattr(_jit.compiler, owner), name, broken)
 
     @_jit.jit
     def doubled(x):
         return 2.0 * x + 1.0
 
     assert doubled(3.0) == 7.0
+
+
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """Compiles a leaf and says what LLVM made of it."""
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
+
+    def run(function, *args):
+        leaf = _jit.jit(function)
+        return leaf(*args), next(iter(leaf.inspect_llvm().values()))
+
+    return run
+
+
+def _row_sums(a, out, first):
+    for r in range(first, -1, -1):
+        row = a[r]
+        out[r] = 0.0
+        for c in range(1, len(row)):
+            out[r] = max(out[r] + row[c], -100.0)
+        a[r, 0] = out[r]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_references_are_not_counted_where_nothing_is_allocated(compiled):
+    a, out = np.arange(6.0).reshape(2, 3), np.zeros(2)
+    _, code = compiled(_row_sums, a, out, 1)
+    assert out.tolist() == [3.0, 9.0]
+    assert a[:, 0].tolist() == [3.0, 9.0]
+    assert "NRT_incref" not in code
+
+
+def _rows_and_columns(n):
+    table = np.empty((n, 2))
+    counts = np.empty(n, np.int64)
+    for k in range(n):
+        row = table[k]
+        row[0] = k
+        row[1] = min(k, 2)
+        counts[k] = k
+    last = table[n - 1]
+    return table, last, counts[1:], counts[-1]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_what_a_leaf_allocates_is_given_back(compiled):
+    (table, last, counts, end), _ = compiled(_rows_and_columns, 4)
+    assert table.tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 2.0]]
+    assert (last.tolist(), counts.tolist(), end) == ([3.0, 2.0], [1, 2, 3], 3)
+    del table
+    assert last.tolist() == [3.0, 2.0]  # which holds on to its table
+    del last, counts
+    gc.collect()
+    leaf = _jit.jit(_rows_and_columns)
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    for _ in range(10):
+        leaf(4)
+    after = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free >= 20
+
+
+@_jit.helper
+def _second(a):
+    return a[1]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_row_that_a_helper_returns_is_held(compiled):
+    def leaf(n):
+        a = np.empty((n, n))
+        for k in range(n):
+            a[1, k] = k
+        return _second(a)
+
+    held, _ = compiled(leaf, 3)
+    assert held.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.bool_])
+def test_entries_have_the_type_of_their_array(compiled, dtype):
+    def leaf(a, b):
+        for k in range(len(a)):
+            b[k] = a[k]
+        return a[0] + 1, max(len(a), 2), min(a[0], a[0])
+
+    a, b = np.array([1, 0, 1], dtype), np.zeros(3, dtype)
+    results, _ = compiled(leaf, a, b)
+    assert b.tolist() == a.tolist()
+    assert results == (2, 3, 1)

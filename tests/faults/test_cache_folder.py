@@ -238,12 +238,12 @@ def test_the_private_folder_is_removed_at_exit(forked, tmp_path):
     (tmp_path / "file").write_text("in the place of a home")
     (tmp_path / f"maxmargin-{OURS}").write_text("planted")
     fork = """
-_jit._folders()
+_jit.folders.folders()
 child = os.fork()
 if child == 0:
     sys.exit()
 assert os.waitpid(child, 0)[1] == 0
-assert os.path.isdir(_jit._folders()[-1])
+assert os.path.isdir(_jit.folders.folders()[-1])
 """
     said = run(
         fork if forked else "", HOME=tmp_path / "file", TMPDIR=tmp_path, XDG_CACHE_HOME="", MAXMARGIN_CACHE_DIR=""

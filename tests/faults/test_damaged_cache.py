@@ -21,7 +21,7 @@ def kept_code(tmp_path_factory):
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """A folder for compiled code that this process uses for a while."""
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
     return tmp_path
 
 

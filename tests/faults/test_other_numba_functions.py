@@ -45,7 +45,7 @@ def test_their_time_is_not_counted(module):
 def test_their_cache_is_not_ours(monkeypatch, tmp_path):
     """The setting of numba that says where it keeps code is left alone."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "theirs"))
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path / "ours"])
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path / "ours"])
     (tmp_path / "ours").mkdir()
     assert numba.njit(plus_one, cache=True)(1) == 2
     assert list((tmp_path / "theirs").rglob("*.nbi"))
@@ -60,9 +60,9 @@ class ClosedStream:
 @pytest.mark.parametrize("stream", [None, ClosedStream()], ids=["none", "closed"])
 def test_without_an_error_stream_leaves_compile(stream, monkeypatch, tmp_path, capsys):
     """As in a service, or a program without a console."""
-    monkeypatch.setattr(_jit, "_folders", lambda: [tmp_path])
-    monkeypatch.setattr(_jit, "SLOW_COMPILE_SECONDS", 0.0)
-    monkeypatch.setattr(_jit._clock, "told", False)
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", 0.0)
+    monkeypatch.setattr(_jit.kept._clock, "told", False)
     monkeypatch.setattr(sys, "stderr", stream)
     out = np.zeros(2)
     _jit.jit(csr_squares.py_func)(np.array([0, 1, 3]), np.array([1.0, 2.0, 3.0]), out)

@@ -1,0 +1,227 @@
+"""The decorators of leaves and their helpers, and numba's compiler as they use it."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites, NopythonTypeInference
+from numba.core.untyped_passes import InlineClosureLikes
+from numba.extending import overload
+
+from .kept import LeafCache
+from .lowering import LeanLegalization, LeanLowering, LeanRewrites, signature_of
+
+__all__ = ["FASTMATH", "OPTIONS", "PART", "PartCompiler", "by_types", "helper", "inline", "jit", "read_only"]
+
+FASTMATH = {"contract", "nsz", "nnan"}
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
+
+
+class _Flags(Flags):
+    """numba's flags, which are part of keys that it looks up thousands of times.
+
+    It hashes and compares the fifty options one by one, and its hash, that of their names, is always the same.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return _HASH_OF_FLAGS
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flags) and (self._values == other._values or super().__eq__(other))
+
+
+_HASH_OF_FLAGS = hash(Flags())
+
+
+class _Typing:
+    """numba's typing context for one of our functions, which asks it once for each function and types of arguments.
+
+    numba tries all that is registered for an operator, some dozens for "+", each time that it meets one, and it meets
+    the same few hundred of times in a leaf. What it finds depends on the function, the types and the flags alone.
+    """
+
+    known: dict[tuple, tuple] = {}  # → signature and the key of what computes it
+
+    def __init__(self, context, flags: Flags) -> None:
+        self._context = context
+        self._flags = flags.summary()
+        self._used: list[tuple] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func, args, kws):
+        function = func if isinstance(func, numba.types.Type) else self._context._lookup_global(func)
+        if not kws and (signature := signature_of(getattr(function, "typing_key", None), args)) is not None:
+            return signature
+        if not isinstance(function, numba.types.Function) or not all(a.is_precise() for a in (*args, *kws.values())):
+            return self._context.resolve_function_type(func, args, kws)
+        key = self._flags, function, tuple(args), tuple(kws.items())
+        if key not in self.known:
+            signature = self._context.resolve_function_type(func, args, kws)
+            if signature is None:
+                return None
+            self.known[key] = signature, function._impl_keys[signature.args]
+        signature, implementation = self.known[key]
+        self._used.append((function, signature.args, implementation))
+        return signature
+
+    def resolve_setitem(self, target, index, value):
+        function = self._context.resolve_value_type(operator.setitem)
+        return self.resolve_function_type(function, (target, index, value), {})
+
+    def settle(self) -> None:
+        """Have numba take what was found: it has one place for it, whatever the flags, and others use that, too."""
+        for function, args, implementation in self._used:
+            function._impl_keys[args] = implementation
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _TypeInference(NopythonTypeInference):
+    _name = "maxmargin_type_inference"
+
+    def run_pass(self, state) -> bool:
+        context = state.typingctx
+        state.typingctx = typing = _Typing(context, state.flags)
+        try:
+            done = super().run_pass(state)
+            typing.settle()
+            return done
+        finally:
+            state.typingctx = context
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LeafRewrites(LeanRewrites):
+    _name = "maxmargin_leaf_rewrites"
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _LeafLegalization(LeanLegalization):
+    _name = "maxmargin_leaf_legalization"
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LeafLowering(LeanLowering):
+    _name = "maxmargin_leaf_lowering"
+
+
+class _LeafCompiler(CompilerBase):
+    """numba's compiler with passes of ours in the place of some of its own."""
+
+    own: ClassVar[dict[type, type]] = {
+        NopythonTypeInference: _TypeInference,
+        NopythonRewrites: _LeafRewrites,
+        IRLegalization: _LeafLegalization,
+        NativeLowering: _LeafLowering,
+    }
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
+        self.asked = typingctx, targetctx, library, args, return_type, flags, locals
+        with contextlib.suppress(Exception):  # another numba may have other flags
+            flags = _Flags(flags)
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    def compile_extra(self, func):
+        try:
+            return super().compile_extra(func)
+        except Exception:  # another numba may have other insides, and says best what is wrong with a leaf
+            return Compiler(*self.asked).compile_extra(func)
+
+    def define_pipelines(self):
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        # A function within the function would be a constant of its code. Most have none, and looking takes long.
+        closures = any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts)
+        passes.passes = [
+            (self.own.get(p, p), why) for p, why in passes.passes if closures or p is not InlineClosureLikes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+def jit(function: Callable) -> Any:
+    """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
+    leaf = numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_LeafCompiler)
+    if not numba.config.DISABLE_JIT:
+        leaf._cache = LeafCache(function)
+    return leaf
+
+
+class _Part(JITCodeLibrary):
+    """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
+
+    def _optimize_functions(self, ll_module) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _OnlyForLeaves(dict):
+    """What stands in numba's tables for the function that Python would call; a call of it raises."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(LeanLowering):
+    _name = "maxmargin_part_lowering"
+
+    def run_pass(self, state) -> bool:
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = state.flags.no_cpython_wrapper = True  # here: overloads are compiled by flags
+        super().run_pass(state)
+        key = _OnlyForLeaves().__getitem__  # a built-in function, as numba wants it, that is equal to no other
+        state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+        state["cr"] = state.cr._replace(cfunc=key)
+        return True
+
+
+class PartCompiler(_LeafCompiler):
+    own = _LeafCompiler.own | {NativeLowering: _PartLowering}
+
+
+def helper(function: Callable) -> Any:
+    """A function that only leaves call, compiled once for all of them.
+
+    numba optimises a leaf that a leaf calls by itself, makes machine code and wrappers for Python of it, links it into
+    the caller and does all this again, on every level. Of a helper there is one optimised copy: that in its leaf.
+    """
+    function = getattr(function, "py_func", function)
+    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=PartCompiler)
+
+
+def inline(function: Callable) -> Any:
+    """A helper that leaves call: always inlined, compiled with its caller."""
+    return numba.njit(function, inline="always", fastmath=FASTMATH, **OPTIONS)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to: leaves that only read are compiled for it alone, whatever the array is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+PART = {"fastmath": FASTMATH, "error_model": "numpy", "pipeline_class": PartCompiler}
+
+
+def by_types(choose: Callable) -> Any:
+    """A helper of leaves that returns the function for the types of its arguments.
+
+    LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
+    """
+    return overload(choose, jit_options=PART)(choose)

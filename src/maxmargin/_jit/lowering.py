@@ -1,0 +1,321 @@
+"""How a leaf becomes LLVM's code: numba's way, but shorter for the few things that leaves do all the time.
+
+numba writes some thirty instructions for each entry of an array: it copies the array's description, wraps a negative
+index round, and counts who refers to the array. LLVM takes most of that out again, and both take time. Here
+
+- an entry of an array, its length, the smaller of two numbers and the next number of a range are a few instructions;
+- an index that is not a constant is never negative;
+- a variable that is assigned once is no place in memory;
+- references are counted only where something is allocated: a caller holds on to what it passes;
+- np.empty is written in place: numba would compile a function for each type and number of dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir as llvm
+from numba.core import ir, typing
+from numba.core.analysis import compute_cfg_from_blocks, compute_use_defs
+from numba.core.lowering import Lower
+from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
+from numba.np.arrayobj import _empty_nd_impl
+
+__all__ = ["LeanLegalization", "LeanLowering", "LeanRewrites", "signature_of"]
+
+_Array, _Integer, _Tuple = numba.types.Array, numba.types.Integer, numba.types.BaseTuple
+_Number = (numba.types.Integer, numba.types.Float)
+_VIEWS = ("getitem", "static_getitem", "getattr", "exhaust_iter", "build_tuple", "cast", "pair_first", "phi", "undef")
+
+
+def signature_of(function, args: tuple) -> Any:
+    """The signature of a call that is written in place; None if it is not one of those."""
+    return _comparison(function, args) or _allocation(function, args)
+
+
+def _comparison(function, args: tuple) -> Any:
+    """min or max of numbers of one type."""
+    if function not in (min, max) or len(args) < 2:
+        return None
+    kinds = {numba.types.unliteral(a) for a in args}
+    kind = kinds.pop()
+    return None if kinds or not isinstance(kind, _Number) else typing.signature(kind, *[kind] * len(args))
+
+
+def _allocation(function, args: tuple) -> Any:
+    """np.empty of one number or a tuple of them, and perhaps a type."""
+    if function is not np.empty or not 1 <= len(args) <= 2:
+        return None
+    kinds = list(args[0]) if isinstance(args[0], _Tuple) else [args[0]]
+    if not all(isinstance(kind, _Integer) for kind in kinds):
+        return None
+    dtype = numba.types.float64
+    if len(args) == 2:
+        if not isinstance(args[1], (numba.types.NumberClass, numba.types.DType)):
+            return None
+        dtype = args[1].dtype
+    return typing.signature(_Array(dtype, len(kinds), "C"), *args)
+
+
+def _whole_index(index) -> list | None:
+    """The types of the indices of one entry or row; None if there are others, or a constant below 0."""
+    kinds = list(index) if isinstance(index, _Tuple) else [index]
+    for kind in kinds:
+        if not isinstance(kind, _Integer) or getattr(kind, "literal_value", 0) < 0:
+            return None
+    return kinds
+
+
+class _LeanLower(Lower):
+    def init(self) -> None:
+        super().init()
+        if not self._disable_sroa_like_opt and not self.func_ir.func_id.is_generator:
+            self._singly_assigned_vars |= self._assigned_once()
+
+    def _counted(self, kind) -> bool:
+        return self.context.enable_nrt and self.context.data_model_manager[kind].contains_nrt_meminfo()
+
+    def _assigned_once(self) -> set[str]:
+        """The variables with one assignment, which comes before each of their uses on every way through the code."""
+        blocks = self.blocks
+        defined: dict[str, list] = {}
+        for label, block in blocks.items():
+            for inst in block.find_insts(ir.Assign):
+                defined.setdefault(inst.target.name, []).append(label)
+        used: dict[str, set] = {}
+        for label, names in compute_use_defs(blocks).usemap.items():
+            for name in names:
+                used.setdefault(name, set()).add(label)
+        for label, block in blocks.items():
+            for inst in block.find_insts(ir.Del):
+                used.setdefault(inst.value, set()).add(label)
+        dominators = compute_cfg_from_blocks(blocks).dominators()
+        return {
+            name
+            for name, (label, *more) in defined.items()
+            if not more
+            and not self._counted(self.typeof(name))
+            # Blocks are written in the order of their labels.
+            and all(label == where or (label < where and label in dominators[where]) for where in used.get(name, ()))
+        }
+
+    def storevar(self, value, name, argidx=None) -> None:
+        if name in self._singly_assigned_vars or argidx is not None or self._counted(self.typeof(name)):
+            super().storevar(value, name, argidx=argidx)
+        else:  # nothing to give back
+            self.builder.store(value, self.getvar(name))
+
+    def delvar(self, name) -> None:
+        if self._counted(self.typeof(name)):
+            super().delvar(name)
+
+    def _field(self, var, name: str) -> Any:
+        """A part of the description of an array."""
+        place = self.context.data_model_manager[self.typeof(var.name)].get_field_position(name)
+        if var.name in self._blk_local_varmap:
+            return self.builder.extract_value(self._blk_local_varmap[var.name], place)
+        word = llvm.IntType(32)
+        return self.builder.load(self.builder.gep(self.getvar(var.name), [word(0), word(place)], inbounds=True))
+
+    def _indices(self, var, kinds: list) -> list:
+        value = self.loadvar(var.name)
+        values = [value]
+        if isinstance(self.typeof(var.name), _Tuple):
+            values = [self.builder.extract_value(value, k) for k in range(len(kinds))]
+        return [self.context.cast(self.builder, v, k, numba.types.intp) for v, k in zip(values, kinds, strict=True)]
+
+    def _place(self, var, index_var) -> Any:
+        """Where an entry (or, with one index of two, a row) of a contiguous array lies; None if it is not that."""
+        kind = self.typeof(var.name)
+        if not (isinstance(kind, _Array) and kind.layout == "C" and kind.ndim <= 2 and kind.aligned):
+            return None
+        if not isinstance(kind.dtype, (*_Number, numba.types.Boolean)):
+            return None
+        kinds = _whole_index(self.typeof(index_var.name))
+        if kinds is None or len(kinds) > kind.ndim:
+            return None
+        indices = self._indices(index_var, kinds)
+        offset = indices[0]
+        if kind.ndim == 2:
+            offset = self.builder.mul(offset, self.builder.extract_value(self._field(var, "shape"), 1), flags=("nsw",))
+            if len(indices) == 2:
+                offset = self.builder.add(offset, indices[1], flags=("nsw",))
+        place = self.builder.gep(self._field(var, "data"), [offset], inbounds=True)
+        return place, kind, len(indices) == kind.ndim
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        found = self._place(value, index) if index is not None else None
+        if found is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        place, kind, entry = found
+        if entry:
+            item = self.context.unpack_value(self.builder, kind.dtype, place)
+            return self.context.cast(self.builder, item, kind.dtype, resty)
+        assert isinstance(resty, _Array)
+        assert resty.layout == "C"
+        shape, strides = self._field(value, "shape"), self._field(value, "strides")
+        parts = {
+            "meminfo": self._field(value, "meminfo"),
+            "parent": self._field(value, "parent"),
+            "nitems": self.builder.extract_value(shape, 1),
+            "itemsize": self._field(value, "itemsize"),
+            "data": place,
+        }
+        model = self.context.data_model_manager[resty]
+        row = llvm.Constant(model.get_value_type(), llvm.Undefined)
+        for name, part in parts.items():
+            row = self.builder.insert_value(row, part, model.get_field_position(name))
+        for name, both in {"shape": shape, "strides": strides}.items():
+            last = self.builder.extract_value(both, 1)
+            row = self.builder.insert_value(row, last, [model.get_field_position(name), 0])
+        self.incref(resty, row)
+        return row
+
+    def lower_setitem(self, target_var, index_var, value_var, signature):
+        found = self._place(target_var, index_var)
+        if (
+            found is None
+            or not found[2]
+            or not isinstance(self.typeof(value_var.name), (*_Number, numba.types.Boolean))
+        ):
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        place, kind, _ = found
+        value = self.loadvar(value_var.name)
+        value = self.context.cast(self.builder, value, self.typeof(value_var.name), kind.dtype)
+        self.context.pack_value(self.builder, kind.dtype, value, place)
+        return None
+
+    def _lower_call_normal(self, fnty, expr, signature):
+        function = getattr(fnty, "typing_key", None)
+        if not expr.kws and not expr.vararg:
+            if (kinds := _comparison(function, signature.args)) is not None:
+                return self._extreme(function, kinds.return_type, expr.args)
+            if (made := _allocation(function, signature.args)) is not None:
+                kinds = _whole_index(signature.args[0]) or ()
+                return _empty_nd_impl(
+                    self.context, self.builder, made.return_type, self._indices(expr.args[0], kinds)
+                )._getvalue()
+            if function is len and isinstance(self.typeof(expr.args[0].name), _Array):
+                return self.builder.extract_value(self._field(expr.args[0], "shape"), 0)
+        return super()._lower_call_normal(fnty, expr, signature)
+
+    def _extreme(self, function, kind, args) -> Any:
+        """The smallest or largest of numbers of one type."""
+        best, *rest = (self._cast_var(a, kind) for a in args)
+        sign = "<" if function is min else ">"
+        for value in rest:
+            if isinstance(kind, numba.types.Float):
+                better = self.builder.fcmp_ordered(sign, value, best)
+            else:
+                better = (self.builder.icmp_signed if kind.signed else self.builder.icmp_unsigned)(sign, value, best)
+            best = self.builder.select(better, value, best)
+        return best
+
+    def lower_expr(self, resty, expr):
+        if expr.op == "getiter" and isinstance(self.typeof(expr.value.name), numba.types.RangeType):
+            return self._range_iterator(resty, self.loadvar(expr.value.name))
+        if expr.op == "iternext" and isinstance(self.typeof(expr.value.name), numba.types.RangeIteratorType):
+            return self._next_of_range(resty, self.loadvar(expr.value.name))
+        return super().lower_expr(resty, expr)
+
+    def _range_iterator(self, resty, state) -> Any:
+        model = self.context.data_model_manager[resty]
+        start, stop, step = (self.builder.extract_value(state, k) for k in range(3))
+        at = self.alloca_lltype("$at", start.type)
+        self.builder.store(start, at)
+        iterator = llvm.Constant(model.get_value_type(), llvm.Undefined)
+        for name, part in {"iter": at, "stop": stop, "step": step}.items():
+            iterator = self.builder.insert_value(iterator, part, model.get_field_position(name))
+        return iterator
+
+    def _next_of_range(self, resty, iterator) -> Any:
+        """Whether there is one more number, and it."""
+        model = self.context.data_model_manager[numba.types.RangeIteratorType(resty.first_type)]
+        at, stop, step = (
+            self.builder.extract_value(iterator, model.get_field_position(name)) for name in ("iter", "stop", "step")
+        )
+        now = self.builder.load(at)
+        up = self.builder.icmp_signed(">", step, step.type(0))
+        below, above = (self.builder.icmp_signed(sign, now, stop) for sign in "<>")
+        valid = self.builder.select(up, below, above)
+        self.builder.store(self.builder.add(now, step, flags=("nsw",)), at)
+        pair = llvm.Constant(self.context.data_model_manager[resty].get_value_type(), llvm.Undefined)
+        pair = self.builder.insert_value(pair, now, 0)
+        return self.builder.insert_value(pair, valid, 1)
+
+
+def _allocates(state) -> bool:
+    """Whether a function makes an array, or returns one: then references to arrays are counted."""
+
+    def refers(kind) -> bool:
+        return state.targetctx.data_model_manager[kind].contains_nrt_meminfo()
+
+    def view(value) -> bool:
+        if not isinstance(value, ir.Expr):
+            return True  # an argument, another variable, a constant
+        if value.op == "call":
+            kind = state.typemap[value.func.name]
+            return isinstance(kind, numba.types.NamedTupleClass)
+        if value.op == "getitem" and isinstance(state.typemap[value.value.name], _Array):
+            index = state.typemap[value.index.name]
+            kinds = list(index) if isinstance(index, _Tuple) else [index]
+            return all(isinstance(kind, (_Integer, numba.types.SliceType)) for kind in kinds)
+        return value.op in _VIEWS
+
+    if refers(state.return_type):
+        return True
+    return any(
+        refers(state.typemap[inst.target.name]) and not view(inst.value)
+        for block in state.func_ir.blocks.values()
+        for inst in block.find_insts(ir.Assign)
+    )
+
+
+def _computes_arrays(state) -> bool:
+    """Whether there are expressions of whole arrays, which numba turns into loops."""
+
+    def expression(value) -> bool:
+        if not isinstance(value, ir.Expr):
+            return False
+        if value.op == "call":
+            return isinstance(getattr(state.typemap[value.func.name], "typing_key", None), np.ufunc)
+        return value.op in ("binop", "inplace_binop", "unary")
+
+    return any(
+        isinstance(state.typemap[inst.target.name], _Array) and expression(inst.value)
+        for block in state.func_ir.blocks.values()
+        for inst in block.find_insts(ir.Assign)
+    )
+
+
+class LeanRewrites(NopythonRewrites):
+    """Expressions of arrays become loops, where there are any."""
+
+    def run_pass(self, state) -> bool:
+        return super().run_pass(state) if _computes_arrays(state) else False
+
+
+class LeanLegalization(IRLegalization):
+    """The ends of variables are found, where references are counted."""
+
+    def run_pass(self, state) -> bool:
+        return super().run_pass(state) if _allocates(state) else False
+
+
+class LeanLowering(NativeLowering):
+    """The pass of numba's compiler that does it."""
+
+    @property
+    def lowering_class(self):
+        return _LeanLower
+
+    def run_pass(self, state) -> bool:
+        context = state.targetctx
+        try:
+            if not _allocates(state):
+                state.targetctx = context.subtarget(enable_nrt=False)
+            return super().run_pass(state)
+        finally:
+            state.targetctx = context
