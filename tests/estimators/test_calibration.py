@@ -19,12 +19,12 @@ from maxmargin.estimators.calibration import (
     agreeing,
     couple,
     density_marks,
-    fold_numbers,
     laplace_width,
     normal_share,
     sigmoid,
     temperature,
 )
+from maxmargin.estimators.folds import fold_numbers
 
 rng_of = np.random.default_rng
 each_calibration = pytest.mark.parametrize("calibration", CALIBRATIONS)

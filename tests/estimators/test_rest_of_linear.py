@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC as TheirLinearSVC
 from sklearn.svm import l1_min_c as their_l1_min_c
 
 from maxmargin import SOLVERS, Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
-from maxmargin.estimators.crammer_singer import AllClasses
+from maxmargin.estimators.crammer_singer import AllClasses, combined
 from maxmargin.estimators.sparse_linear import SparseProblem
 from maxmargin.losses import make_loss
 from maxmargin.monitor import Monitor
@@ -183,6 +183,25 @@ def test_all_classes_at_once_weights_seeds_and_two_classes():
     # With two classes w = w₁ − w₀, the penalty is ¼‖w‖² and the hinge is that of the whole margin: C-SVC with 2 C.
     plain = LinearSVC(loss="hinge", C=2.0, fit_intercept=False, tol=1e-8).fit(X[:100], y[:100])
     assert_allclose(pair.coef_, plain.coef_, atol=2e-3)
+
+
+def test_sweeps_go_on_along_their_way_where_that_is_better():
+    X, y = load_iris(return_X_y=True)
+    X, own = sp.csr_array(X / X.max()), np.eye(3, dtype=bool)[y]
+    rows = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
+    problem = AllClasses(*rows, X.shape[1], y.astype(np.int64), np.ones(150), 3)
+    ends = [problem.solve(Goal(gap=1e-12, max_iter=most), Monitor()).alpha for most in (2, 3)]
+    for before, last in (ends, ends[::-1]):  # up the hill and down
+        W = combined(*rows, last, X.shape[1])
+        alpha, its = problem._further(last, before, W, rows)
+        assert problem._dual(its, alpha) >= problem._dual(W, last)
+        assert_allclose(its, combined(*rows, alpha, X.shape[1]))
+        assert_allclose(alpha.sum(axis=1), 0.0, atol=1e-14)
+        assert (alpha[own] <= 1.0 + 1e-14).all()
+        assert (alpha[~own] <= 0.0).all()
+    sweeps = problem.solve(Goal(gap=1e-5), Monitor()).n_iter
+    problem._further = lambda alpha, before, W, rows: (alpha, W)  # type: ignore[method-assign]
+    assert 1.5 * sweeps < problem.solve(Goal(gap=1e-5), Monitor()).n_iter
 
 
 @pytest.mark.parametrize("options", [{}, {"intercept_scaling": 3.0}, {"fit_intercept": False}])

@@ -26,20 +26,10 @@ from ..solution import Status
 from ..solvers.parts.small_problems import certify_small, solve_small, suits
 from .base import Outcome, Problem, dense, stacklevel
 from .calibrated import Calibrated
-from .calibration import (
-    CALIBRATIONS,
-    FOLDS,
-    Calibration,
-    Solving,
-    agreeing,
-    calibrated,
-    each,
-    fold_numbers,
-    out_of_fold,
-    seed_of,
-)
+from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
 from .expansion import Expanding
+from .folds import FOLDS, Solving, each, fold_numbers, out_of_fold, seed_of
 from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects

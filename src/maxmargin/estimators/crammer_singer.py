@@ -7,8 +7,15 @@ Its dual has a vector of coefficients for each sample, w_k = Σ_i α_ik x_i:
     min ½ Σ_k ‖w_k‖² + Σ_i Σ_{k ≠ y_i} α_ik     s.t.  Σ_k α_ik = 0,  α_ik ≤ 0 for k ≠ y_i,  α_{i y_i} ≤ c_i
 
 The problem of one sample has a solution in closed form up to a threshold, found after sorting k numbers
-(Crammer & Singer 2001; Keerthi et al. 2008, as in LIBLINEAR). Both values are computed from w and α, and their
-difference is the gap.
+(Crammer & Singer 2001; Keerthi et al. 2008, as in LIBLINEAR).
+
+    repeat
+        both values from w and α, whose difference is the gap
+        on along the way that the last round has made, twice as far each time, while the dual grows
+        a round: a sweep over all samples, then ten over those that have moved
+    until the gap meets the goal
+
+Sweeps alone crawl where the problem is flat: the second step saves a half to five sixths of them.
 """
 
 from __future__ import annotations
@@ -67,6 +74,7 @@ class AllClasses:
         best: tuple[Certificate, np.ndarray, np.ndarray] | None = None
         best_dual, sweeps = -np.inf, 0
         others: list[np.ndarray] = []  # weights between which those of the sweeps jump to and fro
+        before = alpha.copy()  # coefficients at the beginning of the last round
         while True:
             W = combined(*rows, alpha, self.width)  # anew: sums of many steps have lost digits
             primal, dual, worst = self._values(W, alpha, rows)
@@ -91,6 +99,8 @@ class AllClasses:
                 monitor.end(sweeps, shown, 0)
                 status = goal.verdict(shown, reason)
                 return ClassWeights(best[1], best[2], shown, status, max(1, sweeps), monitor.history)
+            alpha, W = self._further(alpha, before, W, rows)
+            before = alpha.copy()
             state = (alpha, W, moved, active, count)
             sweep(*rows, norms, self.labels, self.cost, rng.permutation(n), True, *state)
             sweeps += 1
@@ -103,13 +113,29 @@ class AllClasses:
                 mean += (W - mean) / (number + 1)
             others = [mean] if len(left) else []
 
+    def _further(self, alpha: np.ndarray, before: np.ndarray, W: np.ndarray, rows: tuple):
+        """The best of α and points further along the way from ``before``, brought inside, with its weights."""
+        way, length, value, best = alpha - before, 1.0, self._dual(W, alpha), (alpha, W)
+        while way.any():
+            point = inside(alpha + length * way, self.labels, self.cost)
+            its = combined(*rows, point, self.width)
+            new = self._dual(its, point)
+            if not new > value:
+                break
+            best, value, length = (point, its), new, 2.0 * length
+        return best
+
+    def _dual(self, W: np.ndarray, alpha: np.ndarray) -> float:
+        """The dual value of α, whose weights are W."""
+        linear = float(alpha.sum() - alpha[np.arange(len(alpha)), self.labels].sum())
+        return -0.5 * float((W * W).sum()) - linear
+
     def _values(self, W: np.ndarray, alpha: np.ndarray, rows: tuple) -> tuple[float, float, float]:
         """The primal value of W, the dual one of α, and the largest violation of the conditions of a sample."""
         losses, violations = np.empty(len(self.labels)), np.empty(len(self.labels))
         judge(*rows, self.labels, self.cost, alpha, W, losses, violations)
-        square = 0.5 * float((W * W).sum())
-        linear = float(alpha.sum() - alpha[np.arange(len(alpha)), self.labels].sum())
-        return square + float(self.cost @ losses), -square - linear, float(violations.max(initial=0.0))
+        primal = 0.5 * float((W * W).sum()) + float(self.cost @ losses)
+        return primal, self._dual(W, alpha), float(violations.max(initial=0.0))
 
     def _primal(self, W: np.ndarray, rows: tuple) -> float:
         """The primal value of any weights."""

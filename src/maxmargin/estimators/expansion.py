@@ -37,8 +37,8 @@ from ..gram.reduced import COLUMNS_BYTES, function_values, independent, matrix_v
 from ..monitor import Monitor
 from .base import Outcome, Problem, Solved, stacklevel
 from .basis import Candidates, cluster_means
-from .calibration import seed_of
 from .checks import check_choice
+from .folds import seed_of
 from .greedy import ROWS_A_POINT, SAMPLE_ROWS, chosen_greedily
 from .kernel import DEFINITE_SLACK, KernelMachine
 from .objects import Objects

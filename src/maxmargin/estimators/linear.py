@@ -32,18 +32,7 @@ from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Outcome, Problem, dense
 from .calibrated import Calibrated
-from .calibration import (
-    CALIBRATIONS,
-    Calibration,
-    Solving,
-    agreeing,
-    calibrated,
-    each,
-    fold_numbers,
-    out_of_fold,
-    seed_of,
-    without_copies,
-)
+from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import (
     check_choice,
     check_labels,
@@ -55,6 +44,7 @@ from .checks import (
     need,
 )
 from .crammer_singer import AllClasses
+from .folds import Solving, each, fold_numbers, out_of_fold, seed_of, without_copies
 from .multiclass import weighed_classes
 from .objects import frame_library
 from .parameters import documented

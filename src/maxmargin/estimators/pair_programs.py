@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..formulations import CSVC, Formulation, NuSVC, Samples
+from ..formulations import CSVC, Formulation, NuSVC, Samples, SemiParametric
 from ..formulations.nu_svc import NO_MARGIN
 from ..gram import Gram, PrecomputedGram
 from ..solution import History, Solution
 from ..solvers.parts.small_problems import SmallProblems, SmallSolutions
-from .calibration import keeps_zero
 
-__all__ = ["Decisions", "closed_programs", "decisions", "largest_nus", "programs"]
+__all__ = ["Decisions", "closed_programs", "decisions", "keeps_zero", "largest_nus", "programs"]
 
 NO_MATRIX = np.zeros((0, 0))  # programs know which rows of a matrix they need; the solver has it
 
@@ -54,9 +53,15 @@ def programs(
 
 
 def closed_programs(formulation: Formulation, points, y, weight: np.ndarray, starts, own: np.ndarray) -> SmallProblems:
-    """The programs without the samples ``own``, whose boxes are closed: as ``calibration.closed`` of one problem."""
+    """The programs without the samples ``own``, whose boxes are closed: as ``folds.closed`` of one problem."""
     found = programs(formulation, points, y, np.where(own, 0.0, weight) if keeps_zero(formulation) else weight, starts)
     return replace(found, lower=np.where(own, 0.0, found.lower), upper=np.where(own, 0.0, found.upper))
+
+
+def keeps_zero(formulation: Formulation) -> bool:
+    """Whether a formulation takes weights of 0: a squared loss has their reciprocals on the diagonal."""
+    machine = formulation.machine if isinstance(formulation, SemiParametric) else formulation
+    return getattr(machine, "loss", "hinge") in ("hinge", "epsilon_insensitive", "quantile")
 
 
 def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -16,9 +16,10 @@ from .. import threads as th
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
 from .base import Outcome
-from .calibration import Solving, fold_numbers, laplace_width, out_of_fold
+from .calibration import laplace_width
 from .checks import check_choice, is_number
 from .expansion import Expanding
+from .folds import Solving, fold_numbers, out_of_fold
 from .kernel import SingleMachine
 from .objects import Objects
 from .parameters import documented

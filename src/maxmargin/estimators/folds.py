@@ -1,0 +1,284 @@
+"""Decisions of machines that have not seen the samples: five folds, each decided by a machine fitted to the others.
+
+A calibration is fitted to such decisions. Copies of a sample are in the same fold, which is chosen by what a sample is
+and not by where it stands.
+
+Machines of folds start from the coefficients of the fit. Those of C-SVC are found together, on the support vectors of
+the fit and as many samples that would be the next: their rows of the matrix are computed once for all folds. A product
+of these rows gives the decisions of all samples by all machines. It decides the folds, and shows samples that a machine
+should have seen: with these it is solved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from .. import memory
+from ..formulations import CSVC, Formulation, Samples, SemiParametric
+from ..goal import Goal
+from ..gram import Gram, PrecomputedGram
+from ..monitor import Monitor, Stopped
+from ..problem import QP
+from ..solvers import Auto
+from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_small
+from .base import Problem, Solved
+from .pair_programs import decisions, keeps_zero, programs
+
+__all__ = ["FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
+
+FOLDS = 5  # as in LIBSVM
+MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
+SPARE = 20  # samples near the boundary besides
+ROUNDS = 10  # with more and more samples
+PIECE = 1 << 22  # kernel values between two looks at the clock
+HASH_ENTRIES = 1 << 20  # numbers that are hashed at a time
+
+
+# -- folds ------------------------------------------------------------------------------------------------------------
+
+
+def seed_of(random_state) -> int:
+    """A seed; None stands for 0: the same folds every time."""
+    return 0 if random_state is None else int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def fold_numbers(X, groups: np.ndarray, weight: np.ndarray, seed: int, by_content: bool = True) -> np.ndarray:
+    """A fold for each sample: in each group (a class) the folds are of equal weight, and copies are never parted.
+
+    Samples are put in the order of a hash of their numbers, or of their place where they are no numbers.
+    """
+    n = len(groups)
+    key = _row_hashes(X, seed) if by_content else _mixed(np.arange(1, n + 1, dtype=np.uint64) * _odd(seed, 1)[0])
+    folds = np.empty(n, np.int64)
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        _, first, copies = np.unique(key[own], return_index=True, return_inverse=True)
+        mass = np.bincount(copies, weight[own], len(first))
+        middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+        folds[own] = np.minimum((FOLDS * middle).astype(np.int64), FOLDS - 1)[copies]
+    return folds
+
+
+def _odd(seed: int, count: int) -> np.ndarray:
+    """Odd numbers of 64 bits."""
+    return np.random.default_rng(seed).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def _mixed(bits: np.ndarray) -> np.ndarray:
+    """Each number with its bits stirred (the last step of SplitMix64); 0 stays 0."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _row_hashes(X, seed: int) -> np.ndarray:
+    """A number for each row, the same for equal rows, dense or sparse, in float32 or float64, wherever they stand.
+
+    Sums of integers do not depend on their order, and entries that are 0 add nothing.
+    """
+    n, d = X.shape
+    odd = _odd(seed, d)
+    out = np.empty(n, np.uint64)
+    step = max(1, HASH_ENTRIES // max(1, d))
+    for a in range(0, n, step):
+        block = X[a : a + step]
+        if sp.issparse(block):
+            bits = np.asarray(block.data, np.float64) + 0.0  # without −0
+            terms = _mixed(bits.view(np.uint64)) * odd[block.indices]
+            total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+            out[a : a + step] = total[block.indptr[1:]] - total[block.indptr[:-1]]
+        else:
+            bits = np.ascontiguousarray(block, np.float64) + 0.0
+            out[a : a + step] = (_mixed(bits.view(np.uint64)) * odd).sum(axis=1, dtype=np.uint64)
+    return _mixed(out)
+
+
+def without_copies(X, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
+    kinds = np.column_stack([_row_hashes(X, 0), labels.astype(np.uint64)])
+    _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    twin = np.flatnonzero(first[kind] != np.arange(len(kind)))
+    difference = X[twin] - X[first[kind[twin]]]
+    same = not (abs(difference).max() > 0.0 if len(twin) else False)
+    if not same:  # two hashes that are equal by chance
+        return np.arange(len(labels)), labels, weight
+    return first, labels[first], np.bincount(kind, weight, len(first))
+
+
+# -- decisions of machines that have not seen the samples --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Solving:
+    """What the machines of the folds share with the fit."""
+
+    gram: Gram
+    solver: Auto
+    goal: Callable[[Problem], Goal]
+    monitor: Monitor
+    workers: int
+    classes: bool  # whether targets are two classes, of which a machine needs both
+
+
+def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarray:
+    """The decision of each sample of a problem by the machine of the other folds; ``folds`` are those of its rows."""
+    problem, start = solved.problem, solved.solution.beta
+    gram = solving.gram if len(problem.rows) == solving.gram.n else solving.gram.take(problem.rows)
+    out, todo = np.empty(len(problem.rows)), []
+    for number in range(FOLDS):
+        left = problem.y[folds != number]
+        if solving.classes and (not len(left) or (left == left[0]).all()):
+            out[folds == number] = left[:1].sum()
+        elif len(left) < len(out):
+            todo.append(number)
+    if gram.factor() is None:
+        plain = isinstance(problem.formulation, CSVC)
+        near = _near(solved) if plain else np.arange(gram.n)
+        known = _known_rows(gram, near, solving.monitor)
+        if known is not None and plain:
+            todo = _found_together(solving, solved, gram, near, known, folds, todo, out)
+        elif known is not None:
+            gram = PrecomputedGram(known)
+
+    def decide(number: int) -> None:
+        out[folds == number] = _decided(solving, gram, problem, start, folds == number)
+
+    each(solving.workers, decide, todo)
+    return out
+
+
+def each(workers: int, do: Callable[[int], None], numbers: Sequence[int]) -> None:
+    """``do`` for each number, side by side."""
+    if workers == 1:
+        for number in numbers:
+            do(number)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(do, numbers))
+
+
+def _near(solved: Solved) -> np.ndarray:
+    """The support vectors of a fit, and as many samples that would be the next: those that folds are decided by."""
+    support, qp, solution = solved.decision.points, solved.qp, solved.solution
+    slack = np.abs(np.abs(qp.gradient(solution.beta, solution.multipliers)) - qp.eps)
+    slack[support] = -1.0
+    count = 2 * len(support) + SPARE
+    return np.sort(np.argpartition(slack, count - 1)[:count]) if MANY * count <= qp.n else np.arange(qp.n)
+
+
+def _known_rows(gram: Gram, index: np.ndarray, monitor: Monitor) -> np.ndarray | None:
+    """Rows of the matrix; None where there is no room for them, or no time."""
+    if 8 * len(index) * gram.n > memory.left_for_one():
+        return None
+    try:
+        if (whole := gram.whole()) is not None:
+            return np.asarray(whole if len(index) == gram.n else whole[index], np.float64)
+        if len(index) == gram.n:
+            return gram.wide().dense(lambda seconds: monitor.look())
+        wide, known = gram.wide(), np.empty((len(index), gram.n))
+        step = max(1, PIECE // gram.n)
+        for a in range(0, len(index), step):
+            monitor.look()
+            known[a : a + step] = wide.rows(index[a : a + step])
+    except (MemoryError, Stopped):
+        return None
+    return known
+
+
+def _found_together(solving: Solving, solved: Solved, gram: Gram, near, known, folds, todo: list, out) -> list[int]:
+    """Fill in decisions of folds, from the rows ``known`` of samples ``near``; the folds for which that has no end."""
+    problem, qp = solved.problem, solved.qp
+    goal, monitor = solving.goal(problem), solving.monitor.part(problem.label)
+    beta = {number: solved.solution.beta for number in todo}
+    for _ in range(ROUNDS):
+        matrix = PrecomputedGram(known if len(near) == gram.n else np.ascontiguousarray(known[:, near]))
+        parts = [np.flatnonzero(folds[near] != number) for number in todo]
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        at = np.concatenate(parts)
+        points = near[at]
+        problems = programs(problem.formulation, at, problem.y[points], problem.weight[points], starts)
+        first = np.concatenate([beta[number][near[part]] for number, part in zip(todo, parts, strict=True)])
+        found, intercept = _solutions(solving, problem, problems, matrix, goal, first, monitor)
+        coef = np.zeros((len(todo), len(near)))
+        coef[np.repeat(np.arange(len(todo)), problems.sizes), at] = found
+        f = coef @ known + intercept[:, None]
+        s = f + qp.p  # the gradient where there is no coefficient
+        falls = np.maximum(np.where(qp.upper > 0.0, -s - qp.eps, 0.0), np.where(qp.lower < 0.0, s - qp.eps, 0.0))
+        missed = (falls > goal.violation) & (folds != np.array(todo)[:, None])
+        missed[:, near] = False
+        stop, left = monitor.stop_now() is not None, []
+        for q, number in enumerate(todo):
+            if stop or not missed[q].any():
+                out[folds == number] = f[q, folds == number]
+            else:
+                left.append(number)
+                beta[number] = np.zeros(qp.n)
+                beta[number][near] = coef[q]
+        if not left:
+            return []
+        todo, more = left, np.flatnonzero(missed.any(axis=0))
+        rows = _known_rows(gram, more, monitor)
+        if rows is None:
+            break
+        near, known = np.concatenate([near, more]), np.concatenate([known, rows])
+    return todo
+
+
+def _solutions(solving: Solving, problem: Problem, problems: SmallProblems, matrix: Gram, goal: Goal, start, monitor):
+    """Coefficients and intercepts of the machines of some folds: by one leaf, and a solver for what it leaves."""
+    formulation = problem.formulation
+    left, beta, intercept = np.arange(len(problems)), start.copy(), np.zeros(len(problems))
+    if matrix.n <= BATCH_POINTS:
+        found = solve_small(matrix, problems, goal.violation, goal.max_iter, solving.workers, monitor, start)
+        left = np.flatnonzero([not status.converged for status in found.statuses()])
+        beta, intercept = found.beta, decisions(formulation, problems, found, problem.y, matrix).intercept.copy()
+
+    def solve(q: int) -> None:
+        at, qp = slice(problems.starts[q], problems.starts[q + 1]), problems.qp(q, matrix)
+        solution = solving.solver.solve(qp, goal, beta[at], monitor)
+        beta[at], intercept[q] = solution.beta, formulation.decision(qp, solution).intercept
+
+    each(solving.workers, solve, left.tolist())
+    return beta, intercept
+
+
+def _decided(solving: Solving, gram: Gram, problem: Problem, start, own: np.ndarray) -> np.ndarray:
+    """The decisions of the samples ``own`` by the machine of the others."""
+    others, formulation = np.flatnonzero(~own), problem.formulation
+    goal = solving.goal(replace(problem, y=problem.y[others], weight=problem.weight[others]))
+    monitor = solving.monitor.part(problem.label)
+    phi = formulation.phi if isinstance(formulation, SemiParametric) else None
+    if gram.factor() is None:
+        qp = closed(formulation, Samples(gram, problem.y, problem.weight), own)
+        decision = formulation.decision(qp, solving.solver.solve(qp, goal, start, monitor))
+        points = decision.points
+        used = points
+    else:  # rows of features: a part of them is a view, and their solvers want a loss for each
+        if isinstance(formulation, SemiParametric):
+            formulation = replace(formulation, phi=formulation.phi[:, others])
+        qp = formulation.qp(Samples(gram.take(others), problem.y[others], problem.weight[others]))
+        begin = start[others] if len(start) == len(own) else None
+        decision = formulation.decision(qp, solving.solver.solve(qp, goal, begin, monitor))
+        points = decision.points
+        used = others[points]
+    found = np.full(int(own.sum()), decision.intercept)
+    if len(points):
+        found += gram.combine(used, decision.coef[points], np.flatnonzero(own))
+    return found if phi is None else found + phi[:, own].T @ decision.parametric
+
+
+def closed(formulation: Formulation, samples: Samples, own: np.ndarray) -> QP:
+    """The problem of the samples that are not ``own``, on the matrix of all: the boxes of ``own`` are closed."""
+    qp = formulation.qp(
+        replace(samples, weight=np.where(own, 0.0, samples.weight)) if keeps_zero(formulation) else samples
+    )
+    if len(own) != qp.n:  # two variables for each sample, of which weight 0 has closed the boxes
+        return replace(qp, primal=None)
+    return replace(qp, lower=np.where(own, 0.0, qp.lower), upper=np.where(own, 0.0, qp.upper), primal=None)
