@@ -16,7 +16,7 @@ from sklearn.base import clone
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, host, memory
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram, RowCache, cache
-from maxmargin.solvers import make_solver, nearest_point, solve
+from maxmargin.solvers import make_solver, solve
 from maxmargin.solvers.parts.working_sets import Sizes
 
 MB = 1 << 20
@@ -319,8 +319,7 @@ EVERY += [(SVC(fit_intercept=False), solver) for solver in ("decomposition", "mp
 
 @pytest.fixture
 def buffers(monkeypatch):
-    """No matrix is small enough to be computed whole; the sizes in bytes and numbers of points of all caches."""
-    monkeypatch.setattr(nearest_point, "MATRIX_UP_TO", 0)
+    """The sizes in bytes and numbers of points of all caches."""
     seen = []
     reserve = cache.RowCache._reserve
 
@@ -377,7 +376,7 @@ def test_a_size_that_does_not_do_is_refused(buffers, solver):
 def test_nearest_points_with_two_rows(buffers):
     X, y = samples(150)
     size = 2 * 150 * 8
-    model = SVC(loss="squared_hinge", solver="nearest-point", cache_size=size / MB).fit(X, y)
+    model = SVC(loss="squared_hinge", solver=made("nearest-point", size / MB)).fit(X, y)
     assert max(nbytes for nbytes, _ in buffers) <= size
     reference = SVC(loss="squared_hinge").fit(X, y)
     assert model.certificate_.dual == pytest.approx(reference.certificate_.dual, rel=1e-3)

@@ -13,7 +13,7 @@ from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import auto, make_solver, nearest_point
+from maxmargin.solvers import auto, make_solver
 from maxmargin.solvers.parts import newton_systems, small_problems
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 from maxmargin.solvers.parts.working_sets import Sizes
@@ -49,7 +49,6 @@ class LookedAt:
 @pytest.fixture
 def large(monkeypatch):
     """Every problem is large: rows on demand, samples that grow, and pieces of a few rows."""
-    monkeypatch.setattr(nearest_point, "MATRIX_UP_TO", 0)
     monkeypatch.setattr(base, "PIECE_EVALS", ROWS_A_PIECE * N)
     monkeypatch.setattr(newton_systems, "PIECE", ROWS_A_PIECE * N)
 

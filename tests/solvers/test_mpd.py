@@ -12,7 +12,7 @@ from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import MPD, Adatron, solve
-from maxmargin.solvers.mpd import SHARE
+from maxmargin.solvers.parts.limits import EACH_SIDE
 from maxmargin.solvers.parts.working_sets import Sizes
 
 AS_PUBLISHED = {
@@ -176,7 +176,7 @@ def two_gaussians(seed: int) -> QP:
 def test_figure_1(seed):
     """Two Gaussians, 20 points each, √2 apart, C = 1000 (of all points), ε_p = ε_d = .01: MPD reports 4 among 630."""
     qp = two_gaussians(seed)
-    solution = solve(qp, "mpd", tol=0.01 / SHARE, trace=10_000, **AS_PUBLISHED)
+    solution = solve(qp, "mpd", tol=0.01 / EACH_SIDE, trace=10_000, **AS_PUBLISHED)
     trace = solution.history.trace
     primal, dual, steps = trace["primal_violation"], trace["dual_violation"], trace["dual_steps"]
     assert 1 <= steps[-1] <= 9

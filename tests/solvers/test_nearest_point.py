@@ -8,8 +8,9 @@ from maxmargin.formulations import CSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import nearest_point, solve
+from maxmargin.solvers import solve
 from maxmargin.solvers.nearest_point import _nearest_in_triangle
+from maxmargin.solvers.parts.working_sets import Sizes
 
 SQUARED = [v for v in VARIANTS if v.name == "c_svc" and v.formulation.loss == "squared_hinge"]
 
@@ -60,14 +61,12 @@ def test_the_objective_is_the_distance():
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_rows_on_demand(fit_intercept, monkeypatch):
-    monkeypatch.setattr(nearest_point, "MATRIX_UP_TO", 0)
-    monkeypatch.setattr(nearest_point, "PREFETCH", 5)
+def test_rows_on_demand(fit_intercept):
     variant = Variant("c_svc", CSVC(C=2.0, loss="squared_hinge", fit_intercept=fit_intercept))
     qp = plain_problem(variant, "rbf", make_data("plain", 150))
     gram = KernelGram(Kernel("rbf", 0.5), make_data("plain", 150).X)
     fast = variant.formulation.qp(Samples(gram, make_data("plain", 150).labels, np.ones(150)))
-    solution = solve(fast, "nearest-point", tol=1e-5, newton=False, cache_size=0.01)
+    solution = solve(fast, "nearest-point", tol=1e-5, newton=False, cache_size=0.01, sizes=Sizes(matrix=0, block=5))
     assert solution.status is Status.CONVERGED
     assert qp.objective(solution.beta) == pytest.approx(verdict_on(qp).objective, rel=1e-6)
 

@@ -41,21 +41,17 @@ from ..gram import as_gram
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, spent
+from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
+from .parts.limits import EACH_SIDE, NEAR, Aim
 from .parts.newton_systems import factor_spd
+from .parts.roundings import ROUNDED_SOLUTION, ROUNDED_VALUE
 
 __all__ = ["ASVM"]
 
 MOST_FEATURES = 5000  # columns of Z: a factorisation of that size takes seconds
 AUGMENT = 100.0  # ρ in units of the mean of H's diagonal
-SHARE = 0.45  # of tol is what β reaches before Aβ = b is restored exactly
-FINER = 0.1  # next accuracy, of the one before, if that was not enough
-REFINEMENTS = 6  # accuracies before rounding is blamed
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
-SHORTEST = 1e-16  # step: if that brings nothing, rounding is to blame
-ROUNDING = 1e-15  # of the objective: a smaller decrease is none
-DUST = 1e-12  # of a variable that has met its bound
 MULTIPLIER_STEPS = 50
 
 
@@ -91,9 +87,7 @@ class ASVM:
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from the active set of ``start``, or from the whole. Iterations are systems; at most 1000 of them."""
-        objection = self.objection(qp)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(qp))
         run = _Run(self, qp, goal, monitor or Monitor())
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, run.steps), run.monitor, as_gram(qp.H).evals)
@@ -127,17 +121,17 @@ class _Run:
         beta = np.zeros(qp.n) if start is None else np.clip(np.asarray(start, np.float64), qp.lower, qp.upper)
         if start is not None:
             self.eta = self.equality.multipliers(qp, beta, qp.times(beta))
-        accuracy = goal.first_violation
+        aim = Aim(goal.first_violation)
         best: Answer | None = None
-        for _ in range(REFINEMENTS):
-            beta, status = self._multiplier_steps(beta, SHARE * accuracy, accuracy)
+        for accuracy in aim.tries():
+            beta, status = self._multiplier_steps(beta, EACH_SIDE * accuracy, accuracy)
             found = answer(qp, goal, self.equality.feasible(beta, qp.lower, qp.upper, qp.eps))
             beta = found.beta
             best = better(goal, best, found)
             stop = self._record(-found.certificate.dual, found.certificate.violation, beta)
             if goal.met(best.certificate) or stop or not status.converged:
                 return best, status if not status.converged and status is not Status.STALLED else stop or status
-            accuracy *= FINER
+            aim.finer()
         assert best is not None
         return best, Status.STALLED
 
@@ -155,7 +149,7 @@ class _Run:
             beta, status = self._active_sets(beta, p, tol_p)
             r = self.equality.residual(beta)
             lack = float(np.abs(r).max(initial=0.0))
-            if status not in (Status.CONVERGED, Status.STALLED) or lack < tol_d or lack >= before:
+            if status not in NEAR or lack < tol_d or lack >= before:
                 return beta, status
             before = lack
             self.eta = self.eta + self.rho * r
@@ -201,13 +195,13 @@ class _Run:
                 new = beta + length * direction
                 new = np.where(self.sign * new > 0.0, new, 0.0)
                 if length == first < 1.0:
-                    new[falls & (np.abs(new) <= DUST * np.abs(beta))] = 0.0  # exactly: it has met its bound
+                    new[falls & (np.abs(new) <= ROUNDED_SOLUTION * np.abs(beta))] = 0.0  # exactly: it has met its bound
                 w = self._columns(new)
                 new_value = 0.5 * float(w @ w + self.ridge @ (new * new)) + float(p @ new)
-                if new_value <= value + ARMIJO * float(gradient @ (new - beta)) or length < SHORTEST:
+                if new_value <= value + ARMIJO * float(gradient @ (new - beta)) or length < ROUNDED_VALUE:
                     break
                 length = first if 0.5 * length < first < length else 0.5 * length
-            if length < SHORTEST or (solved and value - new_value <= ROUNDING * abs(value)):
+            if length < ROUNDED_VALUE or (solved and value - new_value <= ROUNDED_VALUE * abs(value)):
                 return beta, Status.STALLED
             solved = length == 1.0 and np.array_equal(new != 0.0, basic)
             beta = new

@@ -29,6 +29,7 @@ __all__ = [
     "better",
     "close",
     "first_point",
+    "heed",
     "judged",
     "linear_form",
     "multipliers",
@@ -49,6 +50,12 @@ class Solver(Protocol):
     ) -> Solution:
         """Solve from ``start`` (feasible or not) under the eyes of ``monitor`` until a certificate meets the goal."""
         ...
+
+
+def heed(objection: str | None) -> None:
+    """Refuse a problem that a solver objects to."""
+    if objection:
+        raise ValueError(objection)
 
 
 def spent(goal: Goal) -> Status:

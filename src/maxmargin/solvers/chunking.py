@@ -26,13 +26,10 @@ from ..solution import Solution
 from .base import GOAL, answer, close, spent
 from .decomposition import Decomposition
 from .parts.fixed_sums import BIG, Groups, feasible, offsets
+from .parts.limits import MARGIN, Aim
 from .parts.working_sets import Sizes
 
 __all__ = ["Chunking"]
-
-INNER_SHARE = 0.9  # share of the tolerance that a chunk is solved to
-FINER = 0.1  # share of an accuracy that is asked for next, where the whole still lacks something
-REFINEMENTS = 8  # accuracies before rounding is blamed
 
 
 @dataclass
@@ -63,25 +60,25 @@ class Chunking:
         )
         beta = feasible(groups, np.zeros(qp.n) if start is None else start, qp.lower, qp.upper, groups.sums)
         chosen = (beta != 0) | (np.random.default_rng(self.seed).permutation(qp.n) < self.chunk)
-        n_iter, refined, accuracy = 0, 0, goal.first_violation
+        n_iter, aim = 0, Aim(goal.first_violation)
         while True:
             W = np.flatnonzero(chosen)
             part = QP(gram.take(W), qp.p[W], qp.lower[W], qp.upper[W], qp.A[:, W], qp.b, qp.eps[W])
-            asked = Goal(violation=INNER_SHARE * accuracy, max_iter=goal.max_iter - n_iter if goal.max_iter > 0 else -1)
+            asked = Goal(violation=MARGIN * aim.accuracy, max_iter=goal.max_iter - n_iter if goal.max_iter > 0 else -1)
             solution = inner.solve(part, asked, beta[W], monitor.inner())
             n_iter += solution.n_iter
             beta[W] = solution.beta
             found = answer(qp, goal, beta)
             beta = found.beta.copy()
             stop = monitor.step(n_iter, -found.certificate.dual, found.certificate.violation, len(W), gram.evals)
-            added = _violators(qp, groups, beta, accuracy, chosen, self.chunk)
+            added = _violators(qp, groups, beta, aim.accuracy, chosen, self.chunk)
             tired = 0 < goal.max_iter <= n_iter
-            done = goal.met(found.certificate) or not solution.status.converged or refined == REFINEMENTS
+            done = goal.met(found.certificate) or not solution.status.converged or aim.finest
             if done or stop or tired:
                 reason = stop or (spent(goal) if tired else solution.status)
                 return close(qp, goal, found, reason, n_iter, monitor, gram.evals)
             if not len(added):  # nothing outside violates: what the goal still lacks is in the chunk
-                refined, accuracy = refined + 1, FINER * accuracy
+                aim.finer()
             chosen[added] = True
 
 

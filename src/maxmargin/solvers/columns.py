@@ -37,7 +37,8 @@ from ..gram import Gram, Relation, as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, spent
+from .base import GOAL, Answer, answer, better, close, heed, spent
+from .parts.limits import Progress
 from .parts.sparse_columns import SparseColumns
 from .parts.working_columns import CHEAP, Held, Part, violations
 
@@ -49,7 +50,6 @@ STEEPEST = 0.5  # of them, those that violate most, where there are more violato
 PASSES = 1000  # over all columns without a limit
 INNER = 0.03  # of the largest violation of all is what a working set may keep
 STALLS = 3  # passes without a smaller objective before rounding is blamed
-STALL_DECREASE = 1e-14  # of the objective
 # Where all of H takes this many multiply-adds, or is there, and has no more than some FIRST columns, all are in the set
 # from the beginning: that takes as long as the overhead of the two or three passes that it saves.
 ALL_WORK, ALL_COLUMNS = 1 << 25, 4
@@ -82,9 +82,7 @@ class Columns:
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from ``start``, moved into the box. Iterations are passes over all columns."""
-        objection = self.objection(qp)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(qp))
         monitor = monitor or Monitor()
         gram = as_gram(qp.H).wide()
         beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
@@ -93,7 +91,7 @@ class Columns:
         sweeper = SparseColumns.of(qp, gram)
         whole = self._small(gram)
         most = goal.max_iter if goal.max_iter > 0 else PASSES
-        passes, stalls, value, extra, small = 0, 0, np.inf, 1.0, 1.0
+        passes, progress, extra, small = 0, Progress(STALLS), 1.0, 1.0
 
         def ended(reason: Status) -> Solution:
             proven = best if reason is Status.CONVERGED else None
@@ -104,8 +102,7 @@ class Columns:
             passes += 1
             s = qp.times(beta) + qp.p
             now = qp.objective(beta, s - qp.p)
-            stalls = stalls + 1 if not now < value - STALL_DECREASE * abs(now) else 0
-            value = min(value, now)
+            stalled = progress.stalled(now)
             d = violations(beta, s, qp.eps, qp.lower, qp.upper)
             worst, primal = float(d.max(initial=0.0)), np.nan
             if worst <= goal.violation or monitor.callback is not None or monitor.wants_primal():
@@ -114,11 +111,11 @@ class Columns:
             stop = monitor.step(passes, now, worst, int(np.count_nonzero(beta)), gram.evals, 0.0, primal)
             if best is not None and goal.met(best.certificate):
                 return ended(Status.CONVERGED)
-            if stalls >= STALLS or not worst > 0.0:
+            if stalled or not worst > 0.0:
                 return ended(Status.STALLED)
             if stop is not None or passes >= most:
                 return ended(stop or spent(goal))
-            if stalls:  # what is left is in the last digits of what the working set keeps
+            if progress.waited:  # what is left is in the last digits of what the working set keeps
                 small, extra = 0.1 * small, 2.0 * extra
             W = np.arange(qp.n) if whole else self._chosen(qp, beta, s, extra, held)
             tolerance = small * INNER * worst

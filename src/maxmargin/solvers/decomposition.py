@@ -41,19 +41,17 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
 from .parts.duplicates import merge_duplicates
 from .parts.fixed_sums import Groups, feasible, midway
+from .parts.limits import MARGIN, NEAR, Aim, Progress
 from .parts.newton_finish import newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import PartWithSums, sums_of_sample
 from .parts.reach import ROUNDINGS, slope_rounding
 from .parts.small_sets import small_set_steps
-from .parts.working_sets import GROW_TOL, NEAR, Progress, Sizes, WorkingSets, sent_to, without
+from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
 
 __all__ = ["SMO", "Decomposition"]
 
 INNER_TOL = 0.3  # share of the violation that a working set may keep
-MARGIN = 0.9  # share of tol that rows must reach, so that rounding in them does not fail the exact look at the end
-REFINEMENTS = 12  # restarts from an exact gradient before rounding is blamed
-FINER = 0.1  # share of an accuracy that is asked for next, if the accuracy was reached and leaves too large a gap
 NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
 ROWS_A_LOOK = 4  # entries of rows that are subtracted together in the time of a look at a variable
 
@@ -140,7 +138,7 @@ class Run(WorkingSets):
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
         """The answer that proves most, and why we stopped."""
-        accuracy = self.goal.first_violation
+        aim = Aim(self.goal.first_violation)
         if start is not None:
             start = np.asarray(start, np.float64)
             self.beta = start if self.merged is None else self.merged.gather(start)
@@ -152,14 +150,14 @@ class Run(WorkingSets):
                 status = stopped.reason
                 break
             share = wanted
-            status = self.solve_on(index, MARGIN * accuracy if share == 1.0 else max(accuracy, GROW_TOL))
+            status = self.solve_on(index, MARGIN * aim.accuracy if share == 1.0 else max(aim.accuracy, GROW_TOL))
             if not status.converged:
                 break
         if share < 1.0:
             share = share or float(start is not None)
             self.beta = feasible(self.groups, share * self.beta, self.qp.lower, self.qp.upper, self.groups.sums)
         best: Answer | None = None
-        for _ in range(REFINEMENTS):
+        for accuracy in aim.tries():
             near = share == 1.0 and status in NEAR
             if near and self.options.newton:
                 self._finish()
@@ -172,8 +170,9 @@ class Run(WorkingSets):
             # Rows fell short of an exact product, or steps of the gap that is asked for: finer rows, or finer steps.
             if not self.widen() and status is Status.STALLED:
                 break
-            accuracy *= FINER if found.certificate.violation <= accuracy else 1.0
-            status = self.solve_on(index, 0.5 * accuracy)
+            if found.certificate.violation <= accuracy:
+                aim.finer()
+            status = self.solve_on(index, 0.5 * aim.accuracy)
         assert best is not None
         return best, status
 

@@ -58,21 +58,18 @@ from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, first_point
+from .parts.limits import EACH_SIDE, MARGIN, NEAR, Aim
 from .parts.mpd_leaves import Constraints, Rules, Trace, algorithm_1
 from .parts.newton_finish import newton_finish
 from .parts.pair_steps import HUGE
 from .parts.part_with_multipliers import PartWithMultipliers, PrimalDualProgress, WithMultipliers, WorkingSet
-from .parts.working_sets import GROW_TOL, NEAR, Sizes
+from .parts.working_sets import GROW_TOL, Sizes
 
 __all__ = ["MPD"]
 
-SHARE = 0.45  # share of tol that ε_p and ε_d are: a reported violation is that of one that grows and one that shrinks
 INNER_TOL = 0.1  # share of the violation that a working set may keep
-INNER_MARGIN = 0.9  # share of the tolerance below which a working set need not go
 OMEGA = 1.6  # half as many primal steps as ω = 1, or a third (measured: docs/mpd.md)
 STEP_BOUND = 1.9  # length of a dual step, in units of ρ: below 2 they converge
-FINER = 0.1  # share of an accuracy that is asked for next, if exact products show that it was not enough
-REFINEMENTS = 10  # accuracies before rounding is blamed
 NEWTON_UP_TO = 300  # free variables in a Newton system
 NEWTON_WORK = 1_000_000  # free variables × variables up to which it costs next to nothing
 PATIENCE = 100  # Gauss–Seidel steps a variable before a Newton system is tried instead
@@ -160,11 +157,11 @@ class Run(WithMultipliers):
         everything = np.arange(qp.n)
         self.begin(start)
         status = Status.CONVERGED if start is not None else self._grow()
-        accuracy, best = goal.first_violation, None
-        for _ in range(REFINEMENTS):
+        aim, best = Aim(goal.first_violation), None
+        for accuracy in aim.tries():
             try:
                 if status.converged:
-                    status = self.solve_on(everything, SHARE * accuracy, SHARE * accuracy * self.narrow)
+                    status = self.solve_on(everything, EACH_SIDE * accuracy, EACH_SIDE * accuracy * self.narrow)
                 if status in NEAR:
                     self._settle(self.options.newton)
             except Stopped as stopped:
@@ -184,7 +181,8 @@ class Run(WithMultipliers):
             if goal.met(best.certificate) or not near or stop:
                 return best, stop or status
             self.widen()  # rows fell short of an exact product
-            accuracy *= 1.0 if status is Status.STALLED else FINER
+            if status.converged:
+                aim.finer()
             status = Status.CONVERGED
         assert best is not None
         return best, Status.STALLED
@@ -225,7 +223,7 @@ class Run(WithMultipliers):
                 if share == 1.0:
                     self.sampled = before, self.steps
                     break
-                status = self.solve_on(index, SHARE * accuracy, accuracy / share)
+                status = self.solve_on(index, EACH_SIDE * accuracy, accuracy / share)
             except Stopped as stopped:
                 status = stopped.reason
             if status not in NEAR:
@@ -299,8 +297,8 @@ class Run(WithMultipliers):
     def _rules(self, q: int, violation: float, lack: float, part, tol_p: float, tol_d: float) -> Rules:
         """How far Algorithm 1 goes on q variables: not as far as all of them need if they are only some."""
         options, whole = self.options, q == len(part.index)
-        inner_p = tol_p if whole else max(INNER_TOL * violation, INNER_MARGIN * tol_p)
-        inner_d = tol_d if whole else max(INNER_TOL * lack, INNER_MARGIN * tol_d)
+        inner_p = tol_p if whole else max(INNER_TOL * violation, MARGIN * tol_p)
+        inner_d = tol_d if whole else max(INNER_TOL * lack, MARGIN * tol_d)
         return Rules(
             omega=options.omega,
             estimate=options.hessian != "bound" and self.joint,

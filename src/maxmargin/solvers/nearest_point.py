@@ -36,23 +36,17 @@ from ..gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes, once_m
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, spent
+from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
+from .parts.limits import EACH_SIDE, NEAR, WIDE_BELOW, Aim, most_steps
 from .parts.newton_finish import newton_finish
+from .parts.roundings import ROUNDED_SUM
+from .parts.working_sets import Sizes
 
 __all__ = ["NearestPoint"]
 
-MATRIX_UP_TO = 600  # variables: up to here one matrix in float64 is the quickest of all
-PREFETCH = 64  # rows computed together when one is missing
-STEPS_A_CALL = 5_000_000  # variables looked at between two looks at the clock: some 10 ms
-WIDE_BELOW = 1e-4  # tolerance below which rows are computed in float64
-MARGIN = 0.45  # of tol is what steps reach: the violation adds that of a variable that grows to one that shrinks
-FINER = 0.1  # next accuracy, of the one before, if exact products show that it was not enough
-REFINEMENTS = 8  # accuracies before rounding is blamed
 PATIENCE = 300  # steps a variable before a Newton system is tried instead
 NEWTON_WORK = 2_000_000  # free variables × variables up to which the last step is cheap
-TOUCHING = 1e-14  # squared distance of the hulls, relative to their size: there is no margin
-DUST = 1e-14  # weight that is rounding
 
 
 @dataclass
@@ -61,6 +55,7 @@ class NearestPoint:
 
     newton: bool = True  # solve for the free variables at the end, where that is cheap
     cache_size: float | str = "auto"  # megabytes for kernel rows
+    sizes: Sizes = Sizes()  # variables up to which the matrix is made whole, rows that are made together
 
     form: ClassVar[type] = QP
 
@@ -89,9 +84,7 @@ class NearestPoint:
 
         Iterations are steps; without a limit 100 a variable and at least ten million.
         """
-        objection = self.objection(qp)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(qp))
         run = _Run(self, qp, goal, monitor or Monitor())
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
@@ -108,7 +101,7 @@ class _Run:
         self.gram: Gram = as_gram(qp.H)
         if goal.first_violation < WIDE_BELOW:
             self.gram = self.gram.wide()
-        if qp.n <= MATRIX_UP_TO:
+        if qp.n <= options.sizes.matrix:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
         self.diag = self.gram.diag()
         self.equality = Equality.of(qp)
@@ -116,11 +109,11 @@ class _Run:
         self.hull = (self.y < 0).astype(np.int64) if len(qp.A) else np.zeros(qp.n, np.int64)
         self.hulls = 1 + len(qp.A)
         self.c = float(np.abs(qp.p[0]))
-        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, 2 * PREFETCH))
+        self.cache = RowCache(self.gram, cache_bytes(options.cache_size), min(qp.n, 2 * options.sizes.block))
         self.weight = np.zeros(qp.n)  # λ
         self.g = np.zeros((self.hulls, qp.n))
         self.steps = self.iteration = 0
-        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = most_steps(goal, qp.n)
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
         """The answer that proves most, and why we stopped."""
@@ -128,11 +121,11 @@ class _Run:
         if len(np.unique(self.hull)) < self.hulls:  # one class: no coefficient can move
             return answer(qp, goal, np.zeros(qp.n)), Status.CONVERGED
         self._begin(np.zeros(qp.n) if start is None else np.asarray(start, np.float64))
-        accuracy = goal.first_violation
+        aim = Aim(goal.first_violation)
         best: Answer | None = None
-        for _ in range(REFINEMENTS):
-            status = self._approach(MARGIN * accuracy)
-            near = status in (Status.CONVERGED, Status.STALLED)
+        for accuracy in aim.tries():
+            status = self._approach(EACH_SIDE * accuracy)
+            near = status in NEAR
             found = answer(qp, goal, self._beta())
             if near and self.options.newton and not goal.met(found.certificate):
                 v = -(qp.times(found.beta) + qp.p)
@@ -143,7 +136,8 @@ class _Run:
             stop = self._record(-found.certificate.dual, found.certificate.violation)
             if goal.met(best.certificate) or not near or stop:
                 return best, stop or status
-            accuracy *= 1.0 if status is Status.STALLED else FINER
+            if status.converged:
+                aim.finer()
             self._begin(found.beta)
         assert best is not None
         return best, Status.STALLED
@@ -164,7 +158,7 @@ class _Run:
 
     def _beta(self) -> np.ndarray:
         """β of the weights as they are, in each class brought to the same sum exactly."""
-        weight = np.where(self.weight > DUST, self.weight, 0.0)
+        weight = np.where(self.weight > ROUNDED_SUM, self.weight, 0.0)
         weight /= np.bincount(self.hull, weight)[self.hull]
         distance = float((self.y * weight) @ self.g.sum(axis=0))
         scale = self.hulls * self.c / distance if distance > 0.0 else 0.0
@@ -183,12 +177,12 @@ class _Run:
         while True:
             steps, spread, distance, missing = triangle_steps(
                 self.cache.slab, self.cache.slot, self.diag, self.y, self.hull, self.weight, self.g,
-                self.hulls * self.c, tol, TOUCHING * size, most,
+                self.hulls * self.c, tol, ROUNDED_SUM * size, most,
             )  # fmt: skip
             self.steps += steps
-            objective = -0.5 * (self.hulls * self.c) ** 2 / max(distance, TOUCHING * size)
+            objective = -0.5 * (self.hulls * self.c) ** 2 / max(distance, ROUNDED_SUM * size)
             stop = self._record(objective, spread)
-            if distance <= TOUCHING * size:
+            if distance <= ROUNDED_SUM * size:
                 return Status.UNBOUNDED
             if spread < tol:
                 return Status.CONVERGED
@@ -200,12 +194,12 @@ class _Run:
                 return Status.STALLED
             if missing >= 0:
                 self._fetch(missing)
-            most = min(self.most_steps - self.steps, max(100, STEPS_A_CALL // n))
+            most = min(self.most_steps - self.steps, max(100, self.options.sizes.call // n))
 
     def _fetch(self, missing: int) -> None:
         """The missing row and others that will be next: those of points towards the other hull."""
         f = np.where(self.cache.slot < 0, self.y * self.g.sum(axis=0), np.inf)
-        count = min(PREFETCH, self.cache.capacity // 2, self.qp.n)
+        count = min(self.options.sizes.block, self.cache.capacity // 2, self.qp.n)
         others = np.argpartition(f, count - 1)[:count] if count < self.qp.n else np.arange(self.qp.n)
         others = others[np.isfinite(f[others])]
         self.cache.fetch(np.unique(np.append(others[: count - 1], missing)))

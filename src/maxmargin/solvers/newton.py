@@ -49,10 +49,11 @@ from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..rows import Rows
 from ..solution import Solution, Status
-from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, linear_form, multipliers, spent
+from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, heed, linear_form, multipliers, spent
 from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
+from .parts.limits import Aim, Progress
 from .parts.line_search import minimum_along
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
@@ -71,9 +72,6 @@ SHORT = 0.3  # length of a step, whose full length is 1, after which they have o
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
 RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
 STALL = 3  # steps without progress before rounding is blamed
-FINER = 0.01  # next gap, of the one before, where that does not prove what is asked: a step or two
-REFINEMENTS = 6  # such gaps before rounding is blamed
-NO_PROGRESS = 1e-14  # of the objective
 
 
 @dataclass
@@ -115,9 +113,7 @@ class Newton:
         self, problem: QP | ERM, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from the coefficients ``start``, or their w. Iterations are Newton steps; without a limit 200."""
-        objection = self.objection(problem)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(problem))
         qp = problem.qp() if isinstance(problem, ERM) else problem
         erm = qp.primal
         assert erm is not None
@@ -129,15 +125,15 @@ class Newton:
             return close(qp, goal, found, reason, max(1, machine.steps), monitor, as_gram(erm.K).evals)
         run = _Run(self, erm, form.rows, form.constant, monitor)
         run.begin(start, goal.first_gap)
-        accuracy = goal.first_gap
+        aim = Aim(goal.first_gap)
         best: Answer | None = None
-        for _ in range(REFINEMENTS):
+        for accuracy in aim.tries():
             reason = run.solve(accuracy, goal)
             found = run.answer(qp, goal)
             best = better(goal, best, found)
             if goal.met(best.certificate) or not reason.converged:
                 break
-            accuracy *= FINER
+            aim.finer()
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
         assert best is not None
@@ -200,7 +196,7 @@ class _Run:
         """Newton steps until the relative gap is below tol."""
         erm, self.tol = self.erm, tol
         most = goal.max_iter if goal.max_iter > 0 else STEPS
-        before, waited = np.inf, 0
+        progress = Progress(STALL)
         while True:
             beta = erm.asked(self.f)
             pushed = self.risk.pushed(beta)
@@ -212,10 +208,8 @@ class _Run:
                 return Status.CONVERGED
             if stop or self.steps >= most:
                 return stop or spent(goal)
-            waited = waited + 1 if primal >= before - NO_PROGRESS * abs(before) else 0
-            if waited >= STALL:
+            if progress.stalled(primal):
                 return Status.STALLED
-            before = primal
             direction = self._direction(gradient, gap)
             along = self.risk.values(direction)
             self.length = self._step(direction, along)

@@ -46,21 +46,18 @@ from ..gram import as_gram, cache_bytes
 from ..monitor import Monitor, Stopped
 from ..problem import ERM, QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, spent
+from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
 from .parts.equal_points import EqualPoints
 from .parts.kernel_descent import Descent
 from .parts.kernel_products import KernelProducts
 from .parts.kernel_risk import KernelRisk
+from .parts.limits import EACH_SIDE, NEAR, WIDE_BELOW, WIDE_UP_TO, Aim, Progress
 from .parts.partial_cholesky import Metric, PartialCholesky
 
 __all__ = ["PCG"]
 
 STEPS = 2000  # without a limit by the user
-MARGIN = 0.5  # of what is asked is what steps go for
-FINER = 0.1  # next accuracy, of the one before, where that does not prove what is asked
-REFINEMENTS = 6  # such accuracies, and new beginnings, before rounding is blamed
-WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
 HURRIED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 FAR = 0.5  # relative gap from which on β is the better model: what the losses ask for overshoots
@@ -68,8 +65,6 @@ CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is
 NEWTON_STEPS = 10  # are what is left to do then, each at most as dear as a factor
 TINY = float(np.finfo(float).tiny)
 STALL = 20  # steps without progress before rounding is blamed
-PROGRESS = 0.99  # of the norm of a gradient: less is progress
-NO_PROGRESS = 1e-13  # of the objective
 PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
 
 
@@ -108,8 +103,7 @@ class PCG:
         self, problem: QP | ERM, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from the coefficients ``start``. Iterations are steps, each with a product; without a limit 2000."""
-        if objection := self.objection(problem):
-            raise ValueError(objection)
+        heed(self.objection(problem))
         qp = problem.qp() if isinstance(problem, ERM) else problem
         run = _Run(self, qp, goal, monitor or Monitor())
         found, reason = run.solve(start)
@@ -150,11 +144,11 @@ class _Run:
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
         """The answer that proves most, and why we stopped."""
-        accuracy, best = self.goal.first_violation, None
+        aim, best = Aim(self.goal.first_violation), None
         reason = self._begin(start)
-        for _ in range(REFINEMENTS):
+        for accuracy in aim.tries():
             if reason.converged:
-                reason = self._descend(MARGIN * accuracy)
+                reason = self._descend(EACH_SIDE * accuracy)
             hurried = reason in HURRIED  # each look takes a product with K
             found = self._look(self.beta if hurried and self._far() else self.asked)
             if not (hurried or reason.converged or self.goal.met(found.certificate)):
@@ -162,12 +156,12 @@ class _Run:
                 if model.certificate.primal < (1.0 - CLEARLY) * found.certificate.primal:
                     found = model
             best = better(self.goal, best, found)
-            if self.goal.met(best.certificate) or reason not in (Status.CONVERGED, Status.STALLED):
+            if self.goal.met(best.certificate) or reason not in NEAR:
                 break
             if self.gram.dtype != np.float64:
                 self.gram = self.gram.wide()
             elif reason.converged:
-                accuracy *= FINER
+                aim.finer()
             reason = self._begin(found.beta)  # what was added up step by step has lost digits
         assert best is not None
         return best, reason
@@ -231,7 +225,7 @@ class _Run:
             self.g + risk.p + A.T @ self.eta, A.T, np.zeros(len(A)), np.zeros(len(A)), self.size
         )
         direction, along, last, before = np.zeros(risk.n), np.zeros(risk.n), np.zeros(risk.n), np.inf
-        least, lowest, waited = np.inf, np.inf, 0  # norm of a gradient, value, steps in vain
+        progress = Progress(STALL)
         while True:
             s = self.g + risk.p + A.T @ self.eta
             self.asked = risk.asked(s)
@@ -249,12 +243,9 @@ class _Run:
                 return None
             h, K_h, fresh = self._changed(gradient, K_gradient, curved)
             rho = float(gradient @ K_h)
-            lower = value < lowest - NO_PROGRESS * abs(lowest)
-            waited = 0 if lower or rho < PROGRESS * least else waited + 1
-            least, lowest = min(least, rho), min(lowest, value)
-            if waited >= STALL or not rho > 0.0:
+            if progress.stalled(value, rho) or not rho > 0.0:
                 return Status.STALLED if alone else None
-            share = 0.0 if fresh or waited > 1 else max(0.0, rho - float(last @ K_h)) / before
+            share = 0.0 if fresh or progress.waited > 1 else max(0.0, rho - float(last @ K_h)) / before
             direction, along, before, last = share * direction - h, share * along - K_h, rho, gradient
             if not float(along @ gradient) < 0.0:  # sets have changed too much: begin anew
                 direction, along = -h, -K_h

@@ -38,21 +38,19 @@ from ..gram import RowCache, as_gram, cache_bytes, once_more
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
-from .base import GOAL, Answer, answer, better, close, spent
+from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.cholesky import cholesky
+from .parts.limits import LOOK_WORK, Aim, most_steps
 from .parts.potential_steps import BLOCK, DONE, MISSING, STUCK, smo_steps, violations
 
 __all__ = ["PotentialSMO"]
 
 PREFETCH = 16  # rows of Q that are computed together
-LOOKS = 2_000_000  # variables looked at between two looks at the clock, some 10 ms
-STEPS = 10_000_000  # without a limit, and 100 a variable: as LIBSVM
 FIRST_SHARE = 0.1  # of ‖Kᵀy‖∞, where annealing begins (§3.3)
 ANNEAL = 0.9  # the next ε̄, of the one before (§3.3)
 ANNEAL_TOL = 4.0  # λ_ann / λ (§3.3)
 MOST_BOUNDED = 4  # variables that reach a bound before a block update is given up (appendix B)
 FACTORISATIONS = 64  # of a block update: the recursion of appendix B has no other end in sight
-FINER, REFINEMENTS = 0.1, 12  # the next λ where the certificate asks for more, and how often
 
 
 @dataclass
@@ -87,19 +85,18 @@ class PotentialSMO:
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from ``start``, moved into the box. Iterations are steps and block updates."""
-        objection = self.objection(qp)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(qp))
         run = _Run(self, qp, goal, start, monitor or Monitor())
-        tolerance = 0.5 * goal.first_violation
+        aim = Aim(0.5 * goal.first_violation)
         best: Answer | None = None
-        for refinement in range(REFINEMENTS):
+        for refinement, tolerance in enumerate(aim.tries()):
             reason = run.solve(tolerance, self.annealing and start is None and refinement == 0)
             found = answer(qp, goal, run.alpha)
             best = better(goal, best, found)
             if goal.met(found.certificate) or not (reason.converged or reason is Status.STALLED and not refinement):
                 break
-            tolerance *= FINER if reason.converged else 1.0
+            if reason.converged:
+                aim.finer()
             run.restart(found.beta)
         assert best is not None
         run.monitor.history.trace["changed"] = np.flatnonzero(run.ever)  # Table 2 counts them
@@ -115,7 +112,7 @@ class _Run:
         self.cache = RowCache(self.gram, cache_bytes(solver.cache_size), PREFETCH)
         self.diag = np.array(self.gram.diag(), np.float64)
         n = qp.n
-        self.most = goal.max_iter if goal.max_iter > 0 else max(STEPS, 100 * n)
+        self.most = most_steps(goal, n)
         self.spent = spent(goal)
         self.steps = 0
         self.touched, self.hit, self.ever = (np.zeros(n, bool) for _ in range(3))
@@ -144,7 +141,7 @@ class _Run:
         """Steps until no variable violates its conditions by more than the tolerance."""
         qp = self.qp
         while True:
-            room = min(self.most - self.steps, max(1, LOOKS // max(1, qp.n)))
+            room = min(self.most - self.steps, max(1, LOOK_WORK // max(1, qp.n)))
             why, done, i, k = smo_steps(
                 self.cache.slab, self.cache.slot, self.alpha, self.F, self.diag, eps, qp.lower, qp.upper, tolerance,
                 self.solver.pair, self.triggers, self.touched, self.hit, self.ever, self.since, room,

@@ -31,9 +31,10 @@ from ..gram import as_gram
 from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution
-from .base import GOAL, Answer, answer, better, close, linear_form
+from .base import GOAL, Answer, answer, better, close, heed, linear_form
 from .decomposition import Decomposition
 from .mpd import MPD, OMEGA
+from .parts.limits import Aim
 from .parts.row_sweeps import MEMORY, Memory, RowSweeps
 from .parts.working_sets import Sizes
 
@@ -41,8 +42,6 @@ __all__ = ["SOR", "Adatron"]
 
 SWEEPS_A_LOOK = 10  # sweeps that cost as much as a look at all rows
 ROWS_OMEGA = 1.0  # plain Gauss–Seidel
-FINER = 0.1  # next gap, of the one before, where that does not prove what is asked
-REFINEMENTS = 6  # such gaps before rounding is blamed
 
 
 @dataclass
@@ -73,9 +72,7 @@ class Adatron:
         self, qp: QP, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from ``start``, moved into the box. Iterations are steps of one variable."""
-        objection = self.objection(qp)
-        if objection:
-            raise ValueError(objection)
+        heed(self.objection(qp))
         # Without equality constraints the steps of decomposition are those of the Adatron, in blocks of rows.
         steps = Decomposition(shrinking=self.shrinking, cache_size=self.cache_size, seed=self.seed, sizes=self.sizes)
         return steps.solve(qp, goal, start, monitor)
@@ -131,14 +128,15 @@ class SOR:
         run = RowSweeps(
             qp, form.rows, form.ridge, form.constant, self.omega or ROWS_OMEGA, self.seed, monitor, self.memory
         )
-        accuracy = goal.first_gap
+        aim = Aim(goal.first_gap)
         best: Answer | None = None
-        for _ in range(REFINEMENTS):
+        for accuracy in aim.tries():
             reason = run.solve(start, accuracy, goal, self.shrinking, self.hope, self.patience)
             found = answer(qp, goal, run.beta, [run.multipliers])
             best = better(goal, best, found)
             if goal.met(found.certificate) or not reason.converged:
                 break
-            accuracy, start = FINER * accuracy, found.beta
+            start = found.beta
+            aim.finer()
         assert best is not None
         return close(qp, goal, best, reason, max(1, run.sweeps), monitor, gram.evals)

@@ -18,13 +18,12 @@ from ...solution import Status
 from .cholesky import cholesky, triangular
 from .kernel_products import KernelProducts
 from .least_squares import least_squares
+from .roundings import ROUNDED_SUM
 
 __all__ = ["ActiveFactor", "constrained"]
 
 UPDATE_SHARE = 6  # a factor of m points is redone when this many times the points that have changed are more than m
-FIRST_SHIFT = 1e-14  # of the largest diagonal entry is added where rounding has made K indefinite, then more
 LARGEST_SHIFT = 1e-3  # of it: a matrix that needs more is no kernel
-DEPENDENT = 1e-14  # of the largest singular value of what constraints leave: smaller ones say nothing
 
 
 class ActiveFactor:
@@ -82,7 +81,7 @@ class ActiveFactor:
         self.shift = 0.0
         while not self._factored(self.products.block(self.members)):
             most = float(self.ridge.max(initial=0.0) + self.products.part.diag().max(initial=0.0))
-            self.shift = max(FIRST_SHIFT * most, 100.0 * self.shift)
+            self.shift = max(ROUNDED_SUM * most, 100.0 * self.shift)
             if not self.shift <= LARGEST_SHIFT * most:
                 raise Stopped(Status.EXHAUSTED)  # the kernel is not positive semi-definite: others go on from here
 
@@ -121,6 +120,6 @@ def constrained(backward, forward, b: np.ndarray, E: np.ndarray, c: np.ndarray) 
     columns = forward(E)
     schur, lack = columns.T @ columns, columns.T @ half - c
     small = cholesky(schur)
-    sound = small is not None and small.diagonal().min() ** 2 > DEPENDENT * schur.diagonal().max()
-    mu = cho_solve((small, False), lack) if sound else least_squares(schur, lack, DEPENDENT)
+    sound = small is not None and small.diagonal().min() ** 2 > ROUNDED_SUM * schur.diagonal().max()
+    mu = cho_solve((small, False), lack) if sound else least_squares(schur, lack, ROUNDED_SUM)
     return backward(half - columns @ mu)[:, 0], mu

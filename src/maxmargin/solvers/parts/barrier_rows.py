@@ -14,10 +14,9 @@ from ...problem import QP
 from ...rows import Block
 from ...rows.blocks import Normal
 from . import barrier_leaves as barrier
+from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["BarrierRows", "Parts"]
-
-END_OF_RANGE = 1e-13  # of the sum of absolute values: a constraint that is nearer to the end of its range is at it
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,8 @@ def _forced(qp: QP) -> np.ndarray:
         for sign in (1.0, -1.0):
             corner = np.where(sign * a > 0, qp.upper, qp.lower)
             most = float(sign * a[used] @ corner[used])
-            if np.isfinite(most) and sign * b >= most - END_OF_RANGE * float(np.abs(a[used]) @ np.abs(corner[used])):
+            terms = float(np.abs(a[used]) @ np.abs(corner[used]))
+            if np.isfinite(most) and sign * b >= most - ROUNDED_SOLUTION * terms:
                 fixed[used] = corner[used]
     return fixed
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .barrier_point import BarrierPoint
+from .roundings import ROUNDED_SUM
 
 __all__ = ["Start", "begin"]
 
 CENTRED = 0.05  # Newton decrement, in units of the products, that counts as centred
 CENTER_STEPS = 8  # Newton steps to the central path at one μ
 SMOOTHER = 10.0  # times μ is the next one, where that many steps do not lead to the central path
-START_ROUNDING = 1e-14  # of the μ that we would start with: a start that is better is so by rounding
 WIDE = 0.1  # of the boxes' mean width is our distance from their bounds where we start again
 FURTHER = 100.0  # times the distance that slopes and curvatures say is our distance from the bounds
 LEAST_CURVATURE = 1e-10  # of the mean slope, a unit of β: a smaller mean curvature of H counts as this
@@ -56,7 +56,7 @@ def begin(
     tiny = np.finfo(float).tiny
     mu = 0.5 * slope * max(float(np.mean(np.minimum(room, 0.5 * width))), tiny)
     if np.isfinite(start.gap):
-        mu = min(mu, max(start.gap / max(1, point.sides), START_ROUNDING * mu))
+        mu = min(mu, max(start.gap / max(1, point.sides), ROUNDED_SUM * mu))
     mu = max(mu, tiny)
     point.w[:], point.eta[:] = 0.0, start.eta
     if start.given and not point.system.given:

@@ -21,20 +21,16 @@ import numpy as np
 from ...problem import QP
 from .fixed_sums import BIG, offsets
 from .least_squares import least_squares
+from .roundings import ROUNDED_SOLUTION, ROUNDED_SUM, ROUNDED_VALUE
 
 __all__ = ["Equality"]
 
 DEPENDENT = 1e-10  # singular value, relative to the largest, of a row that says nothing new
 CONTRADICTION = 1e-8  # relative residual of the constraints by which they cannot all hold
 ROUNDS = 100
-DAMPING = 1e-12  # of the trace: keeps a step finite where no variable reacts
 SLOPE = 1e-4  # Armijo: share of the predicted decrease that a step must bring
-EXACT = 1e-14  # residual, relative to Σ|Q||β|, that is rounding
-ROUNDING = 1e-15  # of the value of a function that is rounding
-HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding
-DUST = 1e-13  # relative distance to a bound that is rounding
+HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding, and distance to a bound that is none
 AGAIN = 3  # times the nearest point is looked for from the one that was found, if that does not hold the constraints
-RANK = 1e-10  # singular value, relative to the largest, below which constraints on a subset count as dependent
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class Equality:
         for _ in range(2):  # the second takes what rounding left
             room = np.minimum(np.minimum(beta - lower, upper - beta), 1.0 + np.abs(beta))  # boxes may be infinite
             room = np.where(eps > 0.0, np.minimum(room, np.abs(beta)), room)
-            share = self.Q.T @ least_squares((self.Q * room) @ self.Q.T, self.residual(beta), RANK)
+            share = self.Q.T @ least_squares((self.Q * room) @ self.Q.T, self.residual(beta), DEPENDENT)
             if not np.abs(share).max() < 1.0:
                 return None
             beta -= room * share
@@ -135,12 +131,12 @@ class Equality:
         steps, _ = _balance(self.Q, start, lower, upper, self.c)
         near = np.clip(start - self.Q.T @ steps, lower, upper)
         for _ in range(3):  # what rounding left goes to the variables that can take it
-            dust = DUST * np.maximum(1.0, np.abs(near))
+            dust = HELD * np.maximum(1.0, np.abs(near))
             near = np.where(near - lower < dust, lower, np.where(upper - near < dust, upper, near))
             inside = np.flatnonzero((near > lower) & (near < upper))
             if not len(inside):
                 break
-            correction = least_squares(self.Q[:, inside], self.residual(near), RANK)
+            correction = least_squares(self.Q[:, inside], self.residual(near), DEPENDENT)
             near[inside] = np.clip(near[inside] - correction, lower[inside], upper[inside])
         return near, steps
 
@@ -171,7 +167,7 @@ class Equality:
         if self.count == 0:
             return np.zeros((len(F), 0))
         U, S, _ = np.linalg.svd(self.Q[:, F].T, full_matrices=False)
-        return U[:, S > RANK * max(S[0], np.finfo(float).tiny)]
+        return U[:, S > DEPENDENT * max(S[0], np.finfo(float).tiny)]
 
     def held(self, beta: np.ndarray, slack: float) -> bool:
         """Whether β holds the constraints."""
@@ -209,17 +205,17 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         return value, c - Q @ inside, (z >= low) & (z <= high)  # what lies on a bound may come off it
 
     if k == 1:
-        return _root(lambda t: look(np.array([t])), Q[0], EXACT * size)
+        return _root(lambda t: look(np.array([t])), Q[0], ROUNDED_SUM * size)
     value, slope, moving = look(lam)
     for _ in range(ROUNDS):
-        if np.abs(slope).max() <= EXACT * size:
+        if np.abs(slope).max() <= ROUNDED_SUM * size:
             return lam, True
         part = Q[:, moving]
         H = part @ part.T
-        H[np.diag_indices(k)] += DAMPING * Q.shape[1]
+        H[np.diag_indices(k)] += ROUNDED_SOLUTION * Q.shape[1]
         step = -np.linalg.solve(H, slope)
         predicted = float(slope @ step)
-        if abs(predicted) <= ROUNDING * abs(value):
+        if abs(predicted) <= ROUNDED_VALUE * abs(value):
             return lam, True  # no step can be told from rounding
         new = look(lam + step)
         if not new[0] <= value + SLOPE * predicted:  # where few variables react, a step is too long by any factor
@@ -259,7 +255,7 @@ def _root(look, q: np.ndarray, enough: float) -> tuple[np.ndarray, bool]:
                 new = 0.5 * (low + high)
             else:
                 new, width = at - np.sign(slope) * width, 4.0 * width
-        if not np.isfinite(new) or abs(new - at) <= 2.0 * ROUNDING * abs(at):
+        if not np.isfinite(new) or abs(new - at) <= 2.0 * ROUNDED_VALUE * abs(at):
             return np.array([at]), bool(np.isfinite(new))
         at = new
     return np.array([at]), False

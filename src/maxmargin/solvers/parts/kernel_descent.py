@@ -25,6 +25,7 @@ from ...solution import Status
 from .active_factor import ActiveFactor
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
+from .limits import Progress
 from .line_search import minimum_along
 from .partial_cholesky import PartialCholesky
 from .projected_cg import projected_cg
@@ -35,8 +36,6 @@ FORCING = 0.1  # of what violates conditions, and of what points in S lack on av
 CG_RANK, CG_SHARE = 500, 4  # columns of the preconditioner at most, and points in S for each: it costs next to nothing
 TRUSTED = 4  # full steps in a row may bring nothing: sets change by many points at once, and then fit (PRIMAL §4.1)
 STALL = 6  # steps without progress before rounding is blamed
-PROGRESS = 0.99  # of a violation: less is progress
-NO_PROGRESS = 1e-13  # of the objective
 WIDER, FIRST_WIDER = 8.0, 1e-3  # parabolas where S does not see η: times as wide, at least this share of targets
 WIDENINGS = 40  # until all points are in S
 
@@ -90,7 +89,7 @@ class Descent:
         self.careful = careful or bool(risk.width().any())  # where a loss ends in a line, full steps are too long
         if self.factor is None or not self.factor.continues(risk.d):
             self.factor = ActiveFactor(self.products, risk.d, monitor)
-        least, lowest, waited, trusted = np.inf, np.inf, 0, 0
+        progress, trusted = Progress(STALL), 0
         kept = (self.beta, self.g, owner.eta)
         while True:
             s = self.g + risk.p + risk.A.T @ owner.eta
@@ -100,23 +99,19 @@ class Descent:
             model = partial(owner.model, self.beta) if complete else None
             evals = self.products.gram.evals
             stop = monitor.step(owner.steps, np.nan, violation, owner.sv, evals, primal=known, model=model)
-            if violation <= tol or 0.0 <= lowest - value < gain * abs(value):
+            if violation <= tol or 0.0 <= progress.objective - value < gain * abs(value):
                 return Status.CONVERGED
             if stop or owner.steps >= owner.most:
                 return stop or owner.spent
-            lower = value < lowest - NO_PROGRESS * abs(lowest)
-            better = lower or violation < PROGRESS * least
-            waited = 0 if better else waited + 1
-            if waited >= STALL:
+            if progress.stalled(value, violation):
                 return Status.STALLED
-            if lower:
+            if progress.lower:
                 kept, trusted = (self.beta, self.g, owner.eta), 0
             elif trusted == TRUSTED:
                 (self.beta, self.g, owner.eta), trusted, self.careful = kept, 0, True
                 s = self.g + risk.p + risk.A.T @ owner.eta
-            elif not better:
+            elif progress.waited:
                 trusted += 1
-            least, lowest = min(least, violation), min(lowest, value)
             self._step(s)
             owner.steps += 1
 

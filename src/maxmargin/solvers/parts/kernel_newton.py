@@ -32,6 +32,7 @@ from .equal_points import EqualPoints
 from .kernel_descent import Descent
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
+from .limits import EACH_SIDE, NEAR, WIDE_BELOW, WIDE_UP_TO, Aim
 from .newton_finish import newton_finish
 
 __all__ = ["KernelRun"]
@@ -43,17 +44,13 @@ SAMPLE_TOL = 0.1  # of the size of targets: violation that a start may keep,
 SAMPLE_GAIN = 1e-3  # or of the value: a step that gains less ends it too
 WHOLE_BELOW = 2000  # points: up to here all of them are in W, whose matrix is made in no time
 NEARBY = 0.1  # of the points that are asked for: as many more, the nearest, are in W from the start
-WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation below which, and points up to which, K is made in float64
 WIDE_RIDGE = 1e-4  # of the diagonal of K: with a smaller D it is hidden by the rounding of entries in float32
 FIRST_WIDTH = 2.0  # of the targets: losses rounded off so far are curved for all points at the start
 NARROWER = 1 / 8  # of a rounding is the next one
 SAMPLE_WIDTH = 0.03  # of the size of targets: a sample whose corners are rounded off so little says where to start
 SHARPEST = 1e-13  # of that size: a corner so narrow is lost in the rounding of s
 FINISH_UP_TO = 1500  # free variables: up to here an active set is worth a try at each rounding
-MARGIN = 0.5  # of what is asked is what steps go for
-FINER = 0.1  # next accuracy, of the one before, where that does not prove what is asked
 LOOKS = 30  # at the certificate, at most
-NEAR = (Status.CONVERGED, Status.STALLED)
 
 
 class Proofs(Protocol):
@@ -109,8 +106,9 @@ class KernelRun:
             reason = stopped.reason
         started = start is not None and bool(np.any(start))
         stages = self._stages(self.risk, last=True, cold=self.qp.n < 2 * SMALLEST_SAMPLE and not started)
-        accuracy, (risk, done) = self.goal.first_violation, next(stages)
+        aim, (risk, done) = Aim(self.goal.first_violation), next(stages)
         for _ in range(LOOKS):
+            accuracy = aim.accuracy
             try:
                 while reason in NEAR and not done:
                     reason = self._steps(risk, SAMPLE_TOL * self.size)
@@ -119,9 +117,9 @@ class KernelRun:
                     reason = self._steps(risk, max(accuracy, SAMPLE_TOL * self.size))
                     self._join(risk, accuracy)
                 if reason in NEAR:
-                    reason = self._steps(risk, MARGIN * accuracy)
+                    reason = self._steps(risk, EACH_SIDE * accuracy)
                 while reason in NEAR and self._join(risk, accuracy):  # a look that is quicker than a certificate
-                    reason = self._steps(risk, MARGIN * accuracy)
+                    reason = self._steps(risk, EACH_SIDE * accuracy)
                 self._end_active_set()
             except Stopped as stopped:
                 reason = stopped.reason
@@ -136,10 +134,10 @@ class KernelRun:
                 risk, done = sharper
             elif self.products.gram.dtype != np.float64:
                 self._widen()
-            elif reason is Status.STALLED or accuracy < FINER**6 * self.goal.first_violation:
+            elif reason is Status.STALLED or aim.finest:
                 break
             else:
-                accuracy *= FINER
+                aim.finer()
         assert best is not None
         return best, reason
 

@@ -25,12 +25,12 @@ import numpy as np
 from ...problem import QP
 from .least_squares import least_squares
 from .line_search import minimum_along
+from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["KernelRisk"]
 
 SUBSPACE_STEPS, SUBSPACE_LEFT = 50, 1e-12  # for a few numbers, and the share of their slope that may be left
 SUBSPACE_WAITS = 10  # steps may bring little, as where all losses are lines, before rounding is blamed
-FLAT = 1e-13  # of the largest eigenvalue: with a smaller one, a function along it is a line
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class KernelRisk:
             part = columns[near] / np.sqrt(self.d[near])[:, None]
             H = part.T @ part + np.diag(bent)
             pivots = np.linalg.eigvalsh(H)
-            if not pivots[0] > FLAT * pivots[-1]:
+            if not pivots[0] > ROUNDED_SOLUTION * pivots[-1]:
                 wide = far.curved(at)
                 part = columns[wide] / np.sqrt(far.d[wide])[:, None]
                 H = H + part.T @ part

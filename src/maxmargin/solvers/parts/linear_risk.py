@@ -18,13 +18,13 @@ import numpy as np
 from ..._jit import jit
 from ...problem import ERM
 from ...rows import Block, Crew, Rows, Sparse
+from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["LinearRisk"]
 
 TAKE_BELOW = 0.7  # of the rows: where fewer have θ > 0, products get a copy of them
 MOST_CG = 500  # steps of conjugate gradients
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
-UNPENALISED = 1e-12  # of what η costs all rows is added: a system stays solvable where no row with θ > 0 sees η
 
 
 class LinearRisk:
@@ -37,7 +37,9 @@ class LinearRisk:
         self.extra = np.column_stack(extra) if extra else np.zeros((erm.n, 0))
         self.penalty = np.concatenate([np.ones(d), np.zeros(k), np.ones(len(extra) - k)])  # the diagonal of P
         self.parametric = slice(d, d + k)  # where η is in x
-        self.held = np.where(self.penalty > 0, 0.0, UNPENALISED)  # in units of what the penalty or all rows would hold
+        self.held = np.where(
+            self.penalty > 0, 0.0, ROUNDED_SOLUTION
+        )  # in units of what the penalty or all rows would hold
         self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
 
     def values(self, x: np.ndarray) -> np.ndarray:

@@ -19,16 +19,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from ...gram import Gram
 from .constraints import Equality
 from .fixed_sums import Groups
+from .roundings import ROUNDED_SOLUTION, SINGULAR, UNSOLVED
 
 __all__ = ["newton_finish"]
 
 ROUNDS = 60
-EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
-SINGULAR = 1e-6  # ratio of the pivots of a Cholesky factor: the square root of what is lost of 16 digits
-FLAT = 1e-11  # relative curvature that counts as none
-FLAT_SLOPE = 1e-9  # slope along a direction without curvature that is worth following to the box
 FAR = 1e12  # further than any box that a problem without curvature can have
-FEASIBLE = 1e-9  # relative error of a group's sum that a step may leave
 
 
 def newton_finish(
@@ -41,7 +37,7 @@ def newton_finish(
     known = np.zeros(0, np.int64)
     block = np.zeros((0, 0))
     start = _objective(qp, beta, v)
-    scale = EXACT * max(1.0, float(np.abs(v).max(initial=0.0)))
+    scale = ROUNDED_SOLUTION * max(1.0, float(np.abs(v).max(initial=0.0)))
     for _ in range(ROUNDS):
         F = np.flatnonzero(free)
         if len(F) > most:
@@ -72,8 +68,8 @@ def newton_finish(
             break
         for i, sign in loose:
             free[i], direction[i] = True, sign
-    better = _objective(qp, beta, v) <= start + EXACT * max(1.0, abs(start))
-    return qp.settled(beta) if groups.held(beta, FEASIBLE) and better else None
+    better = _objective(qp, beta, v) <= start + ROUNDED_SOLUTION * max(1.0, abs(start))
+    return qp.settled(beta) if groups.held(beta, UNSOLVED) and better else None
 
 
 def _objective(qp, beta, v) -> float:
@@ -120,8 +116,8 @@ def _singular_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarr
         return np.zeros(len(H))
     curvature, vectors = eigh(basis.T @ H @ basis, check_finite=False)
     slope = vectors.T @ (basis.T @ target)
-    flat = curvature <= FLAT * max(float(curvature[-1]), np.finfo(float).tiny)
-    if flat.any() and np.abs(slope[flat]).max() > FLAT_SLOPE * max(1.0, float(np.abs(target).max())):
+    flat = curvature <= ROUNDED_SOLUTION * max(float(curvature[-1]), np.finfo(float).tiny)
+    if flat.any() and np.abs(slope[flat]).max() > UNSOLVED * max(1.0, float(np.abs(target).max())):
         slope[~flat] = 0.0
         delta = basis @ (vectors @ slope)
         return delta * (FAR / np.abs(delta).max())

@@ -34,14 +34,11 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 
 from ...rows import Block, Crew, Rows
 from .cholesky import cholesky
+from .roundings import ROUNDED_SOLUTION, ROUNDED_SUM
 
 __all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "RowSquares", "System", "solve_spd"]
 
-FREE_SHIFT = 1e-12  # of the diagonal that it is added to is δ²
-FIRST_SHIFT = 1e-14  # of the diagonal is added to a matrix that rounding made indefinite, and more until it is not
-LEAST_FELT = 1e-12  # of a row's own stiffness, as θ h_ii: a row that feels less of the others answers for itself
 LSMR_TOL = 1e-10  # of the right-hand side may be left where LSMR ends
-DEPENDENT_CONSTRAINT = 1e-14  # of the largest singular value: a constraint with less says what others have said
 LSMR_SHIFT = 1e-8  # of the squared norm of its column is δ² for LSMR, whose accuracy a smaller one would take
 PIECE = 1 << 23  # entries of a matrix are scaled between two looks at the clock: some 10 ms
 
@@ -67,7 +64,7 @@ def factor_spd(M: np.ndarray, threads: int, look: Callable[[], object] = lambda:
     shift = 0.0
     diagonal = M.diagonal().copy()
     while (factor := cholesky(M, threads, look)) is None:
-        shift = max(FIRST_SHIFT, 100 * shift)
+        shift = max(ROUNDED_SUM, 100 * shift)
         if not (shift < 1.0 and np.isfinite(diagonal).all()):
             raise LinAlgError("a matrix of normal equations is not positive definite")
         M[np.diag_indices(len(M))] = diagonal * (1.0 + shift)
@@ -90,7 +87,7 @@ class Normal(System):
         M, products = crew.sum("normal")
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
-        M[diagonal] += np.where(self.penalty > 0.0, 1.0, FREE_SHIFT * M[diagonal])
+        M[diagonal] += np.where(self.penalty > 0.0, 1.0, ROUNDED_SOLUTION * M[diagonal])
         self.factor = factor_spd(M, self.threads, self.look)
         return products
 
@@ -143,13 +140,13 @@ class Dense(System):
 
     def prepare(self, crew):
         self.theta = crew.collect("theta")
-        felt = self.theta * (self.diagonal + self.shift) > LEAST_FELT
+        felt = self.theta * (self.diagonal + self.shift) > ROUNDED_SOLUTION
         self.kept = np.flatnonzero(felt) if not felt.all() else None
         while not self._factored():
             self.look()
             lowest = eigh(self.H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
             self.convex = False
-            self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), FIRST_SHIFT * float(self.diagonal.max()))
+            self.shift = max(2.0 * self.shift, 1.1 * max(-float(lowest), 0.0), ROUNDED_SUM * float(self.diagonal.max()))
         pair = crew.collect("pair", axis=0)
         return np.concatenate([pair, self.A @ pair])
 
@@ -168,7 +165,7 @@ class Dense(System):
         schur = self.A @ self.AB.T
         k = len(self.A)
         if k:
-            schur[np.diag_indices(k)] += FREE_SHIFT * np.maximum(schur.diagonal(), np.finfo(float).tiny)
+            schur[np.diag_indices(k)] += ROUNDED_SOLUTION * np.maximum(schur.diagonal(), np.finfo(float).tiny)
             self.schur = factor_spd(schur, 1)
         return True
 
@@ -247,7 +244,7 @@ class RowSquares(System):
         self.scale = 1.0 / np.sqrt(1.0 + inverse * self.squares)
         self.root = np.sqrt(inverse)
         U, sizes, V = np.linalg.svd(self.A * (self.root * self.scale), full_matrices=False)
-        kept = sizes > DEPENDENT_CONSTRAINT * sizes.max(initial=0.0)
+        kept = sizes > ROUNDED_SUM * sizes.max(initial=0.0)
         self.span, self.pinv = V[kept], U[:, kept] / sizes[kept]
         pair = crew.collect("pair", axis=0)
         return np.concatenate([pair, self.A @ pair])
@@ -299,7 +296,7 @@ class Quasi(System):
         theta = crew.collect("theta")
         weight = self.squares.T @ theta
         self.upper.data[self.diagonal[: self.n]] = -1.0 / np.maximum(theta, np.finfo(float).tiny)
-        self.upper.data[self.diagonal[self.n :]] = np.where(self.free, FREE_SHIFT * weight, 1.0)
+        self.upper.data[self.diagonal[self.n :]] = np.where(self.free, ROUNDED_SOLUTION * weight, 1.0)
         if self.solver is None:
             self.solver = qdldl.Solver(self.upper, upper=True)
         else:

@@ -11,13 +11,12 @@ from ...monitor import Monitor
 from ...problem import QP
 from .constraints import Equality
 from .fixed_sums import BIG
+from .limits import Progress
 from .mpd_leaves import DualHessian
 from .pair_steps import TINY_CURVATURE, Variables
-from .working_sets import Part, Progress, WorkingSets, sent_to
+from .working_sets import Part, WorkingSets, sent_to
 
 __all__ = ["PartWithMultipliers", "PrimalDualProgress", "WithMultipliers", "WorkingSet"]
-
-FEWER = 0.9  # share of |Aβ − b| that may be left for a dual step to count as progress
 
 
 class PartWithMultipliers(Part):
@@ -75,14 +74,12 @@ class PrimalDualProgress(Progress):
 
     def __init__(self, patience: int) -> None:
         super().__init__(patience)
-        self.lack = np.inf
-        self.waited_duals = 0
+        self.dual_steps = Progress(patience)
 
     def stalled_at_dual_step(self, lack: float) -> bool:
         """Whether dual steps stall; if not, the augmented Lagrangian starts anew."""
-        self.waited_duals = 0 if lack < FEWER * self.lack else self.waited_duals + 1
-        self.lack, self.objective, self.waited = min(self.lack, lack), np.inf, 0
-        return self.waited_duals >= self.patience
+        self.objective, self.waited = np.inf, 0
+        return self.dual_steps.stalled(np.inf, lack)
 
 
 class WithMultipliers(WorkingSets):

@@ -22,15 +22,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from .roundings import ROUNDED_SOLUTION, SINGULAR, UNSOLVED
+
 __all__ = ["pivot"]
 
 PIVOT_ROUNDS = 20  # guesses, each with a factorisation
-ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
-SINGULAR_PIVOT = 1e-6  # of the largest pivot of a Cholesky factor: with a smaller one 12 of 16 digits are lost
 TIE_SHIFT = 1e-11  # of the largest entry is added to the diagonal, so that equal variables share what they have
-SLOPE_ROUNDING = 1e-12  # of the size of slopes: a smaller one points nowhere
-DEPENDENT_CONSTRAINTS = 1e-9  # of the largest entry: a smaller eigenvalue makes equality constraints on F dependent
-SOLVED = 1e-9  # of the sizes of their terms: equations that miss more are not solved
+ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
 
 
 def pivot(
@@ -48,7 +46,7 @@ def pivot(
             factor = _factored(K[np.ix_(F, F)], shift)
             Y = cho_solve(factor, np.column_stack([right[F], E[:, F].T]), check_finite=False)
             S = E[:, F] @ Y[:, 1:]
-            least = DEPENDENT_CONSTRAINTS * np.abs(S).max(initial=0.0)
+            least = UNSOLVED * np.abs(S).max(initial=0.0)
             if len(S) and np.linalg.matrix_rank(S, tol=least, hermitian=True) < len(S):
                 return None  # the free variables do not tell r
             r = np.linalg.solve(S, E[:, F] @ Y[:, 0] - (e - E @ x))
@@ -57,14 +55,15 @@ def pivot(
         x[F] = Y[:, 0] - Y[:, 1:] @ r
         slope = K @ x + q + E.T @ r
         least = 10.0 * shift * float(np.abs(x).max(initial=0.0))
-        least += SLOPE_ROUNDING * float(np.abs(right).max(initial=1.0))
+        least += ROUNDED_SOLUTION * float(np.abs(right).max(initial=1.0))
         low, high = free & (x <= lower), free & (x >= upper)
         inside = ~free & np.where(x <= lower, slope < -least, slope > least) & (lower < upper)
         changes = int((low | high | inside).sum())
         if changes == 0:
             size = max(float(np.abs(right).max(initial=0.0)), float(np.abs(slope).max(initial=0.0)))
-            solved = np.abs(slope[F]).max(initial=0.0) <= SOLVED * size
-            held = np.abs(E @ x - e).max(initial=0.0) <= SOLVED * float(np.abs(E).max(initial=0.0) * np.abs(x).sum())
+            solved = np.abs(slope[F]).max(initial=0.0) <= UNSOLVED * size
+            terms = float(np.abs(E).max(initial=0.0) * np.abs(x).sum())
+            held = np.abs(E @ x - e).max(initial=0.0) <= UNSOLVED * terms
             return (x, r) if solved and held else None
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
@@ -80,7 +79,7 @@ def _factored(M: np.ndarray, shift: float) -> tuple:
     try:
         factor = cho_factor(M, lower=True, check_finite=False)
         pivots = factor[0].diagonal()
-        sound = pivots.min(initial=np.inf) >= SINGULAR_PIVOT * pivots.max(initial=0.0)
+        sound = pivots.min(initial=np.inf) >= SINGULAR * pivots.max(initial=0.0)
     except LinAlgError:
         sound = False
     if not sound:

@@ -16,10 +16,9 @@ import numpy as np
 from ...monitor import Monitor
 from .kernel_products import KernelProducts
 from .least_squares import least_squares
+from .roundings import ROUNDED_SUM
 
 __all__ = ["projected_cg"]
-
-DEPENDENT = 1e-14  # of the largest singular value: constraints that say nothing new
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,10 @@ def projected_cg(
         u = inverse(v)
         if not E.shape[1]:
             return u, np.zeros(0)
-        mu = least_squares(schur, E.T @ u, DEPENDENT)
+        mu = least_squares(schur, E.T @ u, ROUNDED_SUM)
         return u - PE @ mu, mu
 
-    x = PE @ least_squares(schur, c, DEPENDENT) if E.shape[1] else np.zeros(len(S))
+    x = PE @ least_squares(schur, c, ROUNDED_SUM) if E.shape[1] else np.zeros(len(S))
     Kx = times(x) if x.any() else np.zeros(products.n)
     residual = b - Kx[S] - D * x
     z, mu = levelled(residual)

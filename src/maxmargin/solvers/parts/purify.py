@@ -37,6 +37,7 @@ from .barrier_leaves import BOTH, FIXED, LOWER, UPPER
 from .constraints import Equality
 from .least_squares import least_squares
 from .reach import slope_rounding
+from .roundings import ROUNDED_SUM
 
 __all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
 
@@ -46,7 +47,6 @@ TAU = 1e-10  # of H's largest diagonal entry is τ
 POLISH_ROUNDS = 30  # changes of the active set on one F
 ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
 CORRECTIONS = 3  # times a system is solved, each time for what rounding, of which the second form has more, has left
-DEPENDENT_ROWS = 1e-13  # of the largest singular value: constraints on F that have less are dependent
 RELEASED = 1e-10  # of the largest slope: a variable at a bound whose slope is steeper wants to come off it
 
 
@@ -188,7 +188,7 @@ def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarr
             delta = np.zeros(len(right))
             for _ in range(CORRECTIONS):
                 part = solve(right - times(delta) - A.T @ eta)
-                turn = least_squares(schur, A @ (delta + part) - missing, DEPENDENT_ROWS) if k else eta
+                turn = least_squares(schur, A @ (delta + part) - missing, ROUNDED_SUM) if k else eta
                 delta, eta = delta + part - AM @ turn, eta + turn
         except LinAlgError:
             return None, None

@@ -38,6 +38,7 @@ from ...problem import QP
 from ...rows import Block, Dense, Rows, Sparse, Stored
 from ...solution import Status
 from .constraints import Equality
+from .limits import EACH_SIDE, Progress
 from .pair_steps import HUGE
 from .pivoting import pivot
 from .sor_leaves import (
@@ -77,8 +78,6 @@ SPARSE_FILL = (
     25  # times the entries of a sparse row, or the features if they are fewer: flops for a product of two rows
 )
 FLOPS_AN_ENTRY = 100  # flops of a product of matrices take as long as a sweep does for one number of Z
-NO_PROGRESS = 1e-14  # of the objective: a smaller decrease is none
-SEEN_VIOLATION = 0.45  # of the violation asked for may be seen by steps: a certificate adds what grows to what shrinks
 LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # visits, and visits a row, are made before sweeps without a limit end
 MOST_SWEEPS = 1_000_000  # sweeps are made at most
 FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
@@ -201,7 +200,7 @@ class RowSweeps:
         limit = min(patience * qp.n, np.inf if goal.max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
         self.shrink = SHRINK if shrinking else np.inf
         self._begin(start)
-        looked, estimate, waited, best = 0, np.inf, 0, (np.inf, np.inf, np.inf)
+        looked, estimate, progress = 0, np.inf, Progress(STALL_LOOKS)
         while True:
             active = sum(len(piece.active) for piece in self.pieces)
             enough = (tol, LOOK_AGAIN * estimate)
@@ -221,16 +220,12 @@ class RowSweeps:
                 if np.abs(self.beta).max(initial=0.0) > HUGE:
                     return Status.UNBOUNDED
                 near = gap < np.inf and (gap <= tol * self._size(gap) or self._size(gap) <= self.negligible)
-                if near and worst <= SEEN_VIOLATION * goal.violation:
+                if near and worst <= EACH_SIDE * goal.violation:
                     return Status.CONVERGED
-                better = gap < 0.99 * best[0] or self.objective < best[1] - NO_PROGRESS * abs(self.objective)
-                better |= worst < 0.9 * best[2]
-                waited = 0 if better else waited + 1
-                if waited >= STALL_LOOKS:
+                if progress.stalled(self.objective, gap, worst):
                     if self.every >= MOST_PATIENT or not self.equality.count:
                         return Status.STALLED
-                    self.every, waited = 4 * self.every, 0
-                best = min(gap, best[0]), min(self.objective, best[1]), min(worst, best[2])
+                    self.every, progress.waited = 4 * self.every, 0
                 looked, estimate = self.visits, slack if slack > 0 else np.inf
             most_left = sum(len(piece.active) for piece in self.pieces) > STILL_AT_WORK * qp.n
             hopeless = self.sweeps == TRIAL_SWEEPS and most_left and slack > hope * abs(self.objective)

@@ -29,18 +29,15 @@ from ...monitor import Monitor, Stopped
 from ...problem import QP
 from ...solution import Status
 from .fixed_sums import offsets
+from .limits import LOOK_WORK, NEAR, WIDE_BELOW, most_steps
 from .pair_steps import Variables, gather, subtract_rows
 
-__all__ = ["GROW_TOL", "NEAR", "Part", "Progress", "Sizes", "WorkingSets", "sent_to", "without"]
+__all__ = ["GROW_TOL", "Part", "Sizes", "WorkingSets", "sent_to", "without"]
 
-NEAR = (Status.CONVERGED, Status.STALLED)  # a solver that ends so is as near to the optimum as its arithmetic gets it
-WIDE_BELOW = 1e-4  # violation asked for below which rows are computed in float64
 GROWTH = 4  # times as many variables are in the next sample
 GROW_TOL = 0.1  # violation that a sample may keep, whose solution is only a start
 STUCK_LOOKS = 2  # looks in a row at which a variable could not move, before it counts as stuck
 SHRINK_SHARE = 0.2  # share of the variables that must be stuck before it pays to make the problem smaller
-STALL_DECREASE = 1e-13  # decrease of the objective, relative to it, that counts as progress
-STALL_FACTOR = 0.99  # share of the violation that may be left for a step to count as progress
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Sizes:
     shrink: int = 1500  # variables from which on a step over few of them costs less than over all
     grow: int = 5000  # variables from which on a sample is solved first: the smallest has half to twice as many
     block: int = 64  # rows that are computed together if one is missing: a block costs little more than a row
-    call: int = 5_000_000  # variables that steps look at between two looks at the clock, some 10 ms
+    call: int = LOOK_WORK  # variables that steps look at between two looks at the clock
     stall: int = 200  # looks without progress after which a solver gives up
 
 
@@ -91,22 +88,6 @@ class Part:
         change = found.beta - self.beta[W]
         self.beta[W], self.rise[W], self.fall[W] = found.beta, found.rise, found.fall
         return change
-
-
-class Progress:
-    """Notices when neither the objective nor the violation gets any better, for so many looks."""
-
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
-        self.objective = self.violation = float("inf")
-        self.waited = 0
-
-    def stalled(self, objective: float, violation: float) -> bool:
-        lower = objective < self.objective - STALL_DECREASE * abs(objective)
-        better = lower or violation < STALL_FACTOR * self.violation
-        self.objective, self.violation = min(self.objective, objective), min(self.violation, violation)
-        self.waited = 0 if better else self.waited + 1
-        return self.waited >= self.patience
 
 
 def sent_to(slope: np.ndarray, eps: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -147,7 +128,7 @@ class WorkingSets:
         self.beta = np.zeros(qp.n)
         self.v = np.full(qp.n, np.nan)  # where it is known, the direction in which β wants to go
         self.steps = self.iteration = 0
-        self.most_steps = goal.max_iter if goal.max_iter > 0 else max(10_000_000, 100 * qp.n)
+        self.most_steps = most_steps(goal, qp.n)
 
     # -- what a solver adds -----------------------------------------------------------------------------------
 
