@@ -15,6 +15,7 @@ text and lines take theirs from matplotlib's style: ``plt.style.use("dark_backgr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +84,10 @@ def _some(n: int, most: int) -> np.ndarray:
 
 
 @dataclass
-class _Display:
+class _Display(ABC):
+    @abstractmethod
     def _draw(self, ax) -> None:
-        raise NotImplementedError
+        """Draw on these axes."""
 
     def plot(self, ax=None):
         """Draw on some axes, or on new ones; sets ``ax_`` and ``figure_``."""

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 import maxmargin
 from estimators.samples import samples
-from maxmargin import SVC, SVDD, SVR, Decomposition, History, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import SVC, SVDD, SVR, Decomposition, History, LinearSVC, NuSVC, NuSVR, OneClassSVM, Status
 
 MACHINES = {
     "svc": SVC(),
@@ -184,6 +184,17 @@ def test_a_callback_that_stops_stops_all_pairs():
     assert len(calls) == 2
     assert len(model.certificates_) == 3
     assert set(model.predict(X)) <= {0, 1, 2}
+
+
+def test_a_callback_gets_a_function_only_from_machines_that_have_one():
+    """Linear machines have no values on the way, and do not offer what would raise when it is asked for."""
+    s = samples("noisy")
+    offered = {}
+    for machine in (SVC(loss="squared_hinge", solver="pcg"), LinearSVC(solver="pcg")):
+        told = []
+        machine.set_params(callback=told.append).fit(s.X, s.y)
+        offered[type(machine).__name__] = {"model" in step for step in told}
+    assert offered == {"SVC": {True}, "LinearSVC": {False}}
 
 
 def test_an_error_in_a_callback_is_not_swallowed():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -88,7 +89,7 @@ class Outcome:
     gram: Gram  # that the problems share
 
 
-class Machine(Exportable, Callbacks, MachineParameters):
+class Machine(Exportable, Callbacks, MachineParameters, ABC):
     """Common part of all estimators; subclasses say which formulation they solve.
 
     A fit is solved, published and certified, in this order: the certificate is that of the attributes as ``predict``
@@ -134,17 +135,17 @@ class Machine(Exportable, Callbacks, MachineParameters):
 
     # -- solving ----------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _goal(self, problem: Problem) -> Goal:
         """What the parameters ask of a solution."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _solver(self) -> Auto:
         """The solver that the parameters name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         """The decision function of a problem, and its weights if it has any, as the attributes say."""
-        raise NotImplementedError
 
     def _solve_all(self, make_gram: Callable[[int | None, Monitor], Gram], problems: list[Problem]) -> Outcome:
         """Solve the problems of a fit, side by side where there are several."""
@@ -162,7 +163,7 @@ class Machine(Exportable, Callbacks, MachineParameters):
             start = start if start is not None and len(start) == qp.n else None
             goal = asked = self._goal(problem)
             monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
-            monitor.function = None if self.callback is None else partial(self._values_on_the_way, qp)
+            monitor.function = None if self.callback is None else self._function_on_the_way(qp)
             for _ in range(AGAIN):
                 solution = solver.solve(qp, asked, start, monitor)
                 decision = problem.formulation.decision(qp, solution)
@@ -201,9 +202,9 @@ class Machine(Exportable, Callbacks, MachineParameters):
             yield monitor
         before.interrupted |= monitor.interrupted
 
-    def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X) -> np.ndarray:
-        """Values at X of a function that a solver has found so far, for callbacks."""
-        raise NotImplementedError
+    def _function_on_the_way(self, qp: QP) -> Callable[..., np.ndarray] | None:
+        """Values at any points of coefficients and multipliers found so far, for callbacks that may ask for them."""
+        return None
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
         """Nothing to say of a solution, unless a machine has something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .calibration import Calibration
 __all__ = ["Calibrated"]
 
 
-class Calibrated:
+class Calibrated(ABC):
     """Probabilities from a calibration of the decisions; a machine says which decisions."""
 
     probability: Any
@@ -60,6 +61,6 @@ class Calibrated:
         """The logarithm of ``predict_proba``."""
         return np.log(self.predict_proba(X))
 
+    @abstractmethod
     def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
         """(n, n_classes) of probabilities that agree with ``predict``."""
-        raise NotImplementedError

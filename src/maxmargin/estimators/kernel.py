@@ -165,6 +165,9 @@ class KernelMachine(KernelParameters, Machine):
                 stacklevel=stacklevel(),
             )
 
+    def _function_on_the_way(self, qp: QP) -> Callable[..., np.ndarray]:
+        return partial(self._values_on_the_way, qp)
+
     def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X) -> np.ndarray:
         """Σ β_i k(x_i, x) and what nothing penalises, at points that are given as those of ``fit``."""
         used = np.flatnonzero(beta)

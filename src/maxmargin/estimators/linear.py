@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -246,13 +247,13 @@ class LinearMachine(RowMachine):
     def _constant(self) -> float:
         return float(self.intercept_scaling) if self.fit_intercept and self.intercept_scaling is not None else 0.0
 
+    @abstractmethod
     def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
         """The checked rows that are there, and the problems on them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _run(self, rows: Rows, problems: list[Problem]) -> None:
         """Solve the problems; sets all that a fit leaves."""
-        raise NotImplementedError
 
     def fit(self, X, y, sample_weight=None):
         """Fit to samples X (n, d) and targets y (n,).

@@ -7,6 +7,7 @@ The machine chooses few of the objects, and its function reads the relations to 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -225,9 +226,9 @@ class _Potential(Machine):
         self._solve(X, targets, weight, self._problem_names(len(targets)))
         return self
 
+    @abstractmethod
     def _targets(self, X, y, sample_weight) -> tuple[Any, list[np.ndarray], np.ndarray]:
         """X checked, a vector of targets for each problem, and the weights of the samples."""
-        raise NotImplementedError
 
     def _problem_names(self, problems: int) -> list[str]:
         """What progress calls them."""

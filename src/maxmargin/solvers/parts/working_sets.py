@@ -16,6 +16,7 @@ each new variable belongs: rows are then needed only of those that it tells wron
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,7 @@ def without(some: np.ndarray, others: np.ndarray, n: int) -> np.ndarray:
     return some[~among[some]]
 
 
-class WorkingSets:
+class WorkingSets(ABC):
     """One call of a solver: the state that its steps share.
 
     A solver adds ``part``, ``minimise`` and ``at_rest``, and more to remember of variables that are left out if v
@@ -132,17 +133,17 @@ class WorkingSets:
 
     # -- what a solver adds -----------------------------------------------------------------------------------
 
+    @abstractmethod
     def part(self, index: np.ndarray) -> Any:
         """The problem on these variables."""
-        raise NotImplementedError
 
+    @abstractmethod
     def minimise(self, part: Any, *tol: float) -> tuple[Status, np.ndarray | None]:
         """Steps until the conditions hold on this part, or until there are variables to leave out, and which."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at_rest(self, index: np.ndarray, status: Status, shrunk: bool, *tol: float) -> bool:
         """Whether all is done on ``index``, of which v is known now; ``shrunk``: some variables were left out."""
-        raise NotImplementedError
 
     def keep(self, part: Any) -> None:
         """Take over what was found on a part."""
