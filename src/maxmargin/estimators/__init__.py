@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from .._lazy import imported_when_used
 from .classification import SVC, NuSVC
-from .linear import LinearOneClassSVM, LinearSVC, LinearSVR, l1_min_c
-from .outlier import SVDD, OneClassSVM
+from .linear import LinearSVC, LinearSVR, l1_min_c
+from .outlier import SVDD, LinearOneClassSVM, OneClassSVM
 from .potential import PSVC, PSVR
 from .regression import SVR, NuSVR
 

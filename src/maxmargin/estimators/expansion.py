@@ -269,7 +269,7 @@ class Expanding(Base):
 
     def _published(self, number: int, solved: Solved):
         if not self._reduced:
-            return super()._published(number, solved)
+            return super()._published(number, solved)  # type: ignore[safe-super]  # that of its kind of machine
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
         return Decision(solved.solution.beta, float(self.intercept_[number]), parametric=parametric), solved.solution.w
 
