@@ -91,15 +91,16 @@ def test_without_corners_nothing_depends_on_their_size(kind, share, C, fit_inter
     assert near.gap <= 1e-5
 
 
-def test_a_step_that_is_far_too_long():
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_step_that_is_far_too_long(seed):
     """Where no row of a Huber loss has a curvature yet, a Newton step is too long by orders of magnitude; one that is
     not cut down to where the slope vanishes leads from one side of the valley to the other for ever."""
     n = 9000
     y = np.where(np.arange(n) % 900 == 0, 1.0, -1.0)
-    qp = CSVC(C=1e3, loss="huber").qp(Samples(Factored(100.0 * features("noise", n, 3, seed=1)), y, np.ones(n)))
+    qp = CSVC(C=1e3, loss="huber").qp(Samples(Factored(100.0 * features("noise", n, 3, seed=seed)), y, np.ones(n)))
     objectives = []
     near = approach(qp, as_gram(qp.H).factor(), 1e-4, Monitor(callback=lambda s: objectives.append(s["objective"])))
-    assert near.gap <= 1e-4 and near.steps < 100  # 15 or 61, by how products are rounded
+    assert near.gap <= 1e-4 and near.steps < 40
     assert max(objectives) < 10 * objectives[0]
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cases import VARIANTS, fast_problem, known, make_data, verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, Samples
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, Samples, SemiParametric
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Ridged, Shifted
 from maxmargin.monitor import Monitor
@@ -377,3 +377,14 @@ def test_no_minimum():
     """A feature of a variable without a bound and without curvature."""
     qp = QP(Factored(np.array([[1.0], [0.0]])), [-1.0, -1.0], [0.0, 0.0], [np.inf, np.inf])
     assert SOR().solve(qp, Goal(gap=1e-6)).status is Status.UNBOUNDED
+
+
+def test_few_rows_are_not_looked_at_all_the_time():
+    """A look at 8 rows takes as long as hundreds of sweeps over them: what never converges ends after fewer looks."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 3)) * [1e-3, 1e-6, 1e5]
+    y = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
+    phi = np.array([X[:, 0], np.sin(X[:, 0])])  # about the same
+    qp = SemiParametric(CSVC(1e3, "huber"), phi).qp(Samples(Factored(X), y, np.ones(8)))
+    found = solve(qp, "sor", gap=1e-9, max_iter=20_000)
+    assert found.n_iter == 20_000 and len(found.history) <= 20_000 / 40

@@ -45,7 +45,7 @@ from .parts.limits import MARGIN, NEAR, Aim, Progress
 from .parts.newton_finish import newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import PartWithSums, sums_of_sample
-from .parts.reach import ROUNDINGS, slope_rounding
+from .parts.reach import LOOKS_A_FETCH, ROUNDINGS, slope_rounding
 from .parts.small_sets import small_set_steps
 from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
 
@@ -122,10 +122,8 @@ class Run(WorkingSets):
         qp = whole if self.merged is None else self.merged.qp
         super().__init__(options, qp, goal, monitor, least_rows=2 * options.sizes.block)
         self.second_order = options.selection == "second-order"
-        self.level, self.objective = (
-            np.zeros(groups.count),
-            0.0,
-        )  # at the variables' last β, with the boxes of the sample at hand
+        # At the variables' last β, with the boxes of the sample at hand
+        self.level, self.objective = np.zeros(groups.count), 0.0
         self.share = 1.0  # of the variables in that sample
         self.looks, self.most_looks = 0, options.patience * qp.n * qp.n  # variables that steps look at
 
@@ -269,6 +267,7 @@ class Run(WorkingSets):
                 if stuck is not None:
                     return Status.CONVERGED, stuck
             missing = self._small_steps(part, tol[0])
+            self.looks += LOOKS_A_FETCH if missing >= 0 else 0
             if missing >= 0 and self.pairs:
                 self._fetch_pair(part, missing)
             elif missing >= 0:

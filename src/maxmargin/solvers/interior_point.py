@@ -179,6 +179,9 @@ class _Run:
                 best = self._end(best, hasty=not self.goal.exact and tries < HASTY_TRIES)
                 solved = self.goal.met(best.certificate)
                 tries, target = tries + 1, NEXT_GAP * relative
+            elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
+                best = better(self.goal, best, self._inside())
+                solved = self.goal.met(best.certificate)
             tired = self.iteration >= self.most
             if not (solved or overtime or tired):
                 try:
@@ -316,11 +319,13 @@ class _Progress:
 
     least: np.ndarray = field(default_factory=lambda: np.full(4, np.inf))
     waited: int = 0
+    fell: bool = True  # whether the gap is less than ever
 
     def note(self, relative: float, point: BarrierPoint, length: float) -> None:
         """Far from the end smaller products, less that Ẑᵀβ misses and longer steps count as well as a smaller gap."""
         left = np.array([relative, point.products, np.linalg.norm(point.missing()), 1.0 / length])
         less = left < PROGRESS * self.least
+        self.fell = bool(less[0])
         self.waited = 0 if less[0] or (relative > NEAR_GAP and less.any()) else self.waited + 1
         self.least = np.minimum(self.least, left)
 

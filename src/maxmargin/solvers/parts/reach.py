@@ -21,7 +21,7 @@ from ...gram import Gram, as_gram
 from ...problem import QP
 from ...solution import Certificate
 
-__all__ = ["ROUNDINGS", "out_of_reach", "pair_patience", "slope_rounding"]
+__all__ = ["LOOKS_A_FETCH", "ROUNDINGS", "out_of_reach", "pair_patience", "slope_rounding"]
 
 UNIT = 2.0**-53
 ROUNDINGS = 8.0  # in a violation: two slopes, of each of which terms, sums and the product with a factor are rounded
@@ -31,6 +31,8 @@ ROUNDINGS = 8.0  # in a violation: two slopes, of each of which terms, sums and 
 ITERATIONS = 20
 LOOKS_AN_ITERATION = 300_000
 PRODUCTS_A_LOOK = 50
+LOOKS_A_STEP = 64  # 0.2 µs: what a pair step takes however few variables there are
+LOOKS_A_FETCH = 1 << 16  # 0.2 ms: what is chosen and called around a step whose kernel rows are not at hand
 
 
 def slope_rounding(diagonal: np.ndarray, p: np.ndarray, beta: np.ndarray) -> float:
@@ -60,4 +62,4 @@ def pair_patience(gram: Gram, n: np.ndarray | int, rank: int | None = None) -> n
     elif factor is not None:  # normal equations, unless there are more features than variables (newton_systems.py)
         rows = factor.rows
         products = np.where(rows.d <= n, n * (rows.work / max(1, rows.n)) ** 2 / 2 + rows.d**3 / 3, products)
-    return ITERATIONS * (LOOKS_AN_ITERATION + products / PRODUCTS_A_LOOK) / n**2
+    return ITERATIONS * (LOOKS_AN_ITERATION + products / PRODUCTS_A_LOOK) / (n * np.maximum(n, LOOKS_A_STEP))

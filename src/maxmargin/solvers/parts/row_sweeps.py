@@ -68,7 +68,8 @@ CALL_SWEEPS = 100  # sweeps are made by a call of a leaf at most
 SHRINK = 0.25  # of the largest violation: a row that is pushed to its bound by more drops out
 TRIAL_SWEEPS = 5  # sweeps tell whether there is hope:
 STILL_AT_WORK = 0.5  # of the rows, after those sweeps: if more are still at work, there may be none
-LOOK_ROWS = 5  # times n rows are visited at most before all rows are looked at again
+LOOK_ROWS = 5  # times n rows are visited at most before all rows are looked at again,
+LOOK_VISITS = 2000  # or so many: a look takes as long as this at least
 LOOK_AGAIN = 0.7  # of the gap that was estimated when a look was in vain: once the estimate is lower, we look again
 STALL_LOOKS = 50  # looks without progress make the multipliers more patient, or show that rounding is all there is
 MOST_PATIENT = 256  # sweeps lie between two steps of the multipliers at most
@@ -204,12 +205,11 @@ class RowSweeps:
         while True:
             active = sum(len(piece.active) for piece in self.pieces)
             enough = (tol, LOOK_AGAIN * estimate)
-            next_look = looked + LOOK_ROWS * qp.n
+            next_look = looked + max(LOOK_ROWS * qp.n, LOOK_VISITS)
             worst, slack = 0.0, 0.0
             if not self._finish():
-                last = (
-                    min(most, TRIAL_SWEEPS) if self.sweeps < TRIAL_SWEEPS else most
-                )  # the trial ends with a call of its own
+                # The trial ends with a call of its own.
+                last = min(most, TRIAL_SWEEPS) if self.sweeps < TRIAL_SWEEPS else most
                 worst, slack = self._sweep(last - self.sweeps, next_look, enough)
             due = slack <= min(tol * abs(self.objective), enough[1]) or self.visits > next_look or not worst > 0.0
             gap = self._look() if due else np.nan

@@ -116,7 +116,7 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
     level = crew.sum("look", x) / rows.n
     rho = min(near.rho, FIRST_RHO * (level or 1.0))  # where s = 0 for all rows, any ρ will do
     sharpest = SHARPEST * float(np.mean(np.abs(vectors[1])) or 1.0)
-    pulled, factor = np.zeros(len(x)), None
+    pulled, factor, before = np.zeros(len(x)), None, np.inf
     enough = max(ENOUGH_A_FEATURE * len(x), A_PASS * rows.n * rows.n / max(1, rows.work))
     while True:
         sums, most = zip(*crew.ask("respond", rho), strict=True)
@@ -133,7 +133,9 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         stopped = monitor.step(steps, float(primal), relative, inside)
         # While η is 0, the gap does not see what constraints lack: a step that promises nothing shows that they hold.
         solved = relative <= tol and (len(b) == 0 or promise <= tol * size)
-        tired = tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS)
+        # A step that has changed nothing followed the rounding of a slope, and so would all others.
+        vain, before = tried > 0 and primal == before, primal
+        tired = vain or tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS)
         if solved or stopped or near.stopped:
             break
         if tired:
