@@ -171,7 +171,7 @@ class _Run:
         progress, target, tries = _Progress(), self.goal.first_gap, 0
         self.length = NO_RATE
         solved = best is not None and self.goal.met(best.certificate)
-        overtime, tired, stalled = None, False, False
+        overtime, tired, stalled, passed = None, False, False, None
         while not (solved or overtime or tired or stalled):
             relative, overtime = self._record()
             progress.note(relative, self.point, self.length)
@@ -180,8 +180,7 @@ class _Run:
                 solved = self.goal.met(best.certificate)
                 tries, target = tries + 1, NEXT_GAP * relative
             elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
-                best = better(self.goal, best, self._inside())
-                solved = self.goal.met(best.certificate)
+                passed = better(self.goal, passed, self._inside())
             tired = self.iteration >= self.most
             if not (solved or overtime or tired):
                 try:
@@ -190,6 +189,7 @@ class _Run:
                     overtime = stopped.reason
         if best is not None and solved:
             return best, Status.CONVERGED
+        best = best if passed is None else better(self.goal, best, passed)
         if overtime:
             return self._in_time(best, relative, start), overtime
         if tired:
