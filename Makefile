@@ -51,6 +51,7 @@ campaign: $(READY)
 # What fails is kept in tests/fuzz-failures.
 fuzz: $(READY)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --inputs $(INPUTS)
+	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz.guided
 
 soak: $(READY)
 	@cd tests && ../$(BIN)/python soak.py --minutes $(MINUTES)

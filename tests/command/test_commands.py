@@ -379,3 +379,26 @@ def test_features_that_the_training_never_saw_count_in_distances(tmp_path):
     free = second[:, 1] != 0.5  # ours moves a probability to one half where it contradicts the class
     assert free.sum() > 50
     np.testing.assert_allclose(first[free, 1], second[free, 1], atol=2e-3)
+
+
+def test_tables_in_parquet(tmp_path, monkeypatch):
+    """The last column, or one by name; errors are one line each."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    frame = load_iris(as_frame=True).frame
+    frame.to_parquet("iris.parquet")
+    frame.assign(target=frame["target"].map({0: "a", 1: "b", 2: "c"}))[frame.columns[::-1]].to_parquet("names.parquet")
+    frame.assign(day="Monday").to_parquet("day.parquet")
+    (tmp_path / "junk.parquet").write_bytes(b"PAR1 this is no table PAR1")
+    assert run("train", "-q", "iris.parquet", "m").code == 0
+    assert "Accuracy = 9" in run("predict", "iris.parquet", "m", "out").out
+    assert run("train", "-q", "--target", "target", "names.parquet", "m.mm").code == 0
+    assert set(load("m.mm").classes_) == {"a", "b", "c"}
+    for words, says in (
+        ("train -q --target target day.parquet m", "found 'Monday' in column day"),
+        ("train -q --target nothing iris.parquet m", "sepal length (cm)"),
+        ("train -q junk.parquet m", "junk.parquet: a Parquet file was asked for"),
+    ):
+        found = run(*words.split())
+        assert found.code == 1 and says in found.err and found.err.count("\n") == 1, found

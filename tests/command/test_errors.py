@@ -121,7 +121,7 @@ CASES = [
     ("train header.csv out", 1, "0 rows"),
     ("train --target nothing classes.csv out", 1, "a, b, label"),
     ("train --target 7 classes.csv out", 1, "3 columns"),
-    ("train classes.csv out", 1, "--model-format maxmargin"),
+    ("train classes.csv out", 1, "found 'yes'; name the model with .mm, or add --model-format maxmargin"),
     ("train -s 3 classes.csv out", 1, "--target"),
     ("train --format xml good out", 1, "xml"),
     ("train flat.npy out", 1, "two columns"),

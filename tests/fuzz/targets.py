@@ -172,11 +172,20 @@ def targets() -> dict[str, Target]:
         "npy": Target(lambda path: read_data(path, format="npy"), [array.getvalue()]),
     }
     try:
-        import pandas  # noqa: F401
+        import pandas
     except ImportError:
         return found
     found["csv"] = Target(lambda path: read_data(path, format="csv"), [table, b"1,2,3\n4,5,6\n"])
     found["tsv"] = Target(lambda path: read_data(path, format="tsv"), [table.replace(b",", b"\t")])
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return found
+    stored = [
+        _bytes(pandas.read_csv(io.BytesIO(table)).to_parquet),
+        _bytes(pandas.DataFrame({"a": X[:, 0], "y": y}).to_parquet),
+    ]
+    found["parquet"] = Target(lambda path: read_data(path, format="parquet"), stored)
     return found
 
 

@@ -46,7 +46,9 @@ def train_model(
     samples = read_samples(data, settings, target, format)
     read = time.perf_counter() - started
     if kind != "maxmargin" and samples.y.dtype.kind == "U":
-        problem = f"labels that are whole numbers were asked for by {kind}'s format; found {samples.y[0]!r}"
+        problem = (
+            f"labels that are whole numbers were asked for by {kind}'s format; found {samples.y[:1].tolist()[0]!r}"
+        )
         raise FileError(data, f"{problem}; name the model with .mm, or add --model-format maxmargin")
     machine = settings.estimator(np.unique(samples.y) if settings.classifies else None)
     machine.verbose = not quiet and not as_json

@@ -183,7 +183,7 @@ def _labels(model: Any) -> np.ndarray:
         return classes.astype(np.int64)
     if classes.dtype.kind in "UO" and all(isinstance(c, str) for c in classes.tolist()):
         return classes.astype(str)
-    raise _cannot(model, "labels that are whole numbers or texts", repr(classes[0]), "number the classes")
+    raise _cannot(model, "labels that are whole numbers or texts", repr(classes.tolist()[0]), "number the classes")
 
 
 def _check(model: Any, opset: int) -> None:
