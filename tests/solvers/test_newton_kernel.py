@@ -15,6 +15,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import Newton, solve
 from maxmargin.solvers.parts import equal_points, kernel_newton
+from maxmargin.solvers.parts.kernel_newton import KernelRun
 
 FORMULATIONS = [
     CSVC(C=1.5, loss="squared_hinge"),
@@ -195,3 +196,13 @@ def test_huber_is_the_papers_loss(solver, h):
     hinge = SVC(C=C, gamma=0.5, solver="newton", tol=1e-6).fit(X, y)
     assert hinge.certificate_.relative_gap < 1e-6
     assert abs(hinge.certificate_.primal - best) <= C * len(y) * h / 4  # the two losses are nowhere farther apart
+
+
+def test_values_in_float32_are_refined_before_the_matrix_is_made_anew(monkeypatch):
+    """A certificate's values are exact. Steps from there are short, and so is what float32 rounds them by."""
+    made = []
+    monkeypatch.setattr(KernelRun, "_widen", lambda self: made.append(self))
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2500, 3)), np.where(rng.random(2500) < 0.5, 1, -1)
+    model = SVC(C=100.0, gamma=0.1, loss="squared_hinge", solver="newton").fit(X, y)
+    assert model.status_.converged and not made

@@ -103,3 +103,46 @@ def test_a_preconditioner_is_what_it_says(gram):
     np.testing.assert_allclose(Ku, K @ hu, atol=1e-8)
     assert u @ Kw == pytest.approx(w @ Ku, rel=1e-6)
     assert u @ Ku > 0
+
+
+def test_a_preconditioner_gets_more_columns_with_more_points(gram):
+    """Made for a small sample it had few of them for ever, and conjugate gradients took twice as many products."""
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(40))
+    base = PartialCholesky(products, 10)
+    products.grow(np.arange(40, 120))
+    base.grow()
+    lacking = 120 - np.einsum("ij,ij->", base.Lt, base.Lt)
+    base.deepen(40)
+    assert base.rank == 40
+    assert 120 - np.einsum("ij,ij->", base.Lt, base.Lt) < 0.8 * lacking
+    rest = gram.dense() - base.Lt.T @ base.Lt
+    assert np.linalg.eigvalsh(rest)[0] > -1e-9  # what is left of K is one, too
+    assert np.linalg.eigvalsh(rest)[-1] < np.linalg.eigvalsh(gram.dense())[-1]
+
+
+def test_a_normal_matrix_is_changed_by_the_points_that_come_and_go(gram):
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(120))
+    base, other = PartialCholesky(products, 40), PartialCholesky(products, 40)
+    D = np.random.default_rng(0).uniform(0.1, 1.0, 120)
+    for S in (np.arange(100), np.arange(5, 110), np.r_[5:60, 62:110]):
+        changed = base.normal(S, D[S], 1)
+        scaled = other.Lt[:, S] / np.sqrt(D[S])
+        np.testing.assert_allclose(changed, np.eye(40) + scaled @ scaled.T, rtol=1e-10, atol=1e-10)
+    D = 2.0 * D  # another D is as good
+    np.testing.assert_allclose(base.normal(S, D[S], 1), other.normal(S, D[S], 1), rtol=1e-10, atol=1e-10)
+
+
+def test_multipliers_are_as_exact_as_asked_with_a_preconditioner_in_float32(gram):
+    """What constraints explain is taken out of the residual, or its rounding would be all that is left of it."""
+    rng = np.random.default_rng(5)
+    products = KernelProducts(gram, None, Monitor())
+    products.grow(np.arange(120))
+    base, S = PartialCholesky(products, 40), np.arange(10, 110)
+    D, A = rng.uniform(0.01, 0.1, len(S)), rng.normal(size=(1, len(S)))
+    b = 1e4 * A[0] + rng.normal(size=len(S))
+    exact = (1e-4, np.ones(len(S)), np.ones(len(S)))
+    found = projected_cg(products, S, D, b, A.T, np.zeros(1), base.on(S, D, 1), exact, 200, Monitor())
+    assert found.solved
+    assert found.mu[0] == pytest.approx(1e4, abs=100)

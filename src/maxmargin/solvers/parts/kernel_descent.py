@@ -33,7 +33,9 @@ from .projected_cg import projected_cg
 __all__ = ["Descent", "Owner"]
 
 FORCING = 0.1  # of what violates conditions, and of what points in S lack on average, may be left: more changes S
+ENOUGH = 0.2  # of a violation that is asked for: a step that leaves so much is the last one, if S stays as it is
 CG_RANK, CG_SHARE = 500, 4  # columns of the preconditioner at most, and points in S for each: it costs next to nothing
+DEEPER = 1.5  # times as many columns are worth making: samples grow twofold
 TRUSTED = 4  # full steps in a row may bring nothing: sets change by many points at once, and then fit (PRIMAL §4.1)
 STALL = 6  # steps without progress before rounding is blamed
 WIDER, FIRST_WIDER = 8.0, 1e-3  # parabolas where S does not see η: times as wide, at least this share of targets
@@ -112,7 +114,7 @@ class Descent:
                 s = self.g + risk.p + risk.A.T @ owner.eta
             elif progress.waited:
                 trusted += 1
-            self._step(s)
+            self._step(s, tol)
             owner.steps += 1
 
     def _violation(self, s: np.ndarray, tol: float) -> float:
@@ -134,13 +136,13 @@ class Descent:
             self.beta, self.g = settled, self.g + change
         return max(found, about)
 
-    def _step(self, s: np.ndarray) -> None:
+    def _step(self, s: np.ndarray, tol: float) -> None:
         owner, risk, products = self.owner, self.risk, self.products
         z = risk.asked(s)
         S, d = self._curved(s, z)
         owner.sv = len(S)
         delta = z - self.beta
-        right, wrong = d[S] * delta[S], float((d * np.abs(delta)).max(initial=0.0))
+        right, wrong = d[S] * delta[S], max(float((d * np.abs(delta)).max(initial=0.0)), ENOUGH / FORCING * tol)
         delta[S] = 0.0
         dg = products.times(delta) if delta.any() else np.zeros(risk.n)
         right -= dg[S]
@@ -161,10 +163,12 @@ class Descent:
         """δ on S, that of η, and K times δ on S."""
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         if len(S) > owner.direct and not self.slow:
+            rank = min(CG_RANK, len(S) // CG_SHARE)
             if self.preconditioner is None:
-                rank = min(CG_RANK, len(S) // CG_SHARE)
                 self.preconditioner = PartialCholesky(products, rank, owner.seed)
             self.preconditioner.grow()
+            if rank >= DEEPER * self.preconditioner.rank:
+                self.preconditioner.deepen(rank)
             inverse = self.preconditioner.on(S, d[S], products.gram.threads)
             most, slack = products.a_factor(len(S)), (FORCING * wrong, FORCING * d[S], self.beta[S])
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)

@@ -50,6 +50,7 @@ NARROWER = 1 / 8  # of a rounding is the next one
 SAMPLE_WIDTH = 0.03  # of the size of targets: a sample whose corners are rounded off so little says where to start
 SHARPEST = 1e-13  # of that size: a corner so narrow is lost in the rounding of s
 FINISH_UP_TO = 1500  # free variables: up to here an active set is worth a try at each rounding
+REFINED = 0.5  # of the violation before is progress that is worth another look, before K is made in float64
 LOOKS = 30  # at the certificate, at most
 
 
@@ -107,6 +108,7 @@ class KernelRun:
         started = start is not None and bool(np.any(start))
         stages = self._stages(self.risk, last=True, cold=self.qp.n < 2 * SMALLEST_SAMPLE and not started)
         aim, (risk, done) = Aim(self.goal.first_violation), next(stages)
+        least = np.inf  # violation that was certified
         for _ in range(LOOKS):
             accuracy = aim.accuracy
             try:
@@ -129,6 +131,10 @@ class KernelRun:
                 break
             if self._recall(found, risk, accuracy):
                 continue  # points outside were asked for
+            violation = float(found.certificate.violation)
+            refined, least = accuracy < violation < REFINED * least, min(least, violation)
+            if self.products.gram.dtype != np.float64 and refined:
+                continue  # values are exact now; steps from there are short, and so is what float32 rounds them by
             sharper = next(stages, None)
             if sharper is not None:
                 risk, done = sharper

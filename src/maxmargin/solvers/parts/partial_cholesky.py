@@ -24,18 +24,29 @@ TILE = 4096  # points at a time in sums over all of them: the same bits for any 
 
 
 class PartialCholesky:
-    """L of K on points that may grow; at most ``rank`` columns."""
+    """L of K on points, and of columns, that may become more; at most ``rank`` columns."""
 
     def __init__(self, products: KernelProducts, rank: int, seed: int = 0) -> None:
         self.products = products
         self.Lt = np.zeros((0, products.n))
         self.factors: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # pivots, corner, L of the pivots before
-        rng, diagonal = np.random.default_rng(seed), products.part.diag()
-        lacking = np.maximum(diagonal, 0.0)
-        while len(self.Lt) < rank and lacking.sum() > EMPTY * diagonal.sum():
+        self.narrow: np.ndarray | None = None  # L in float32
+        self.weight, self.M = np.zeros(0), np.zeros((0, 0))  # 1/D on S, and 1 + L_Sᵀ D⁻¹ L_S
+        self.rng = np.random.default_rng(seed)
+        self.deepen(rank)
+
+    @property
+    def rank(self) -> int:
+        return len(self.Lt)
+
+    def deepen(self, rank: int) -> None:
+        """More columns, up to so many, of pivots that are drawn from all points there are by now."""
+        products, diagonal = self.products, self.products.part.diag()
+        lacking = np.maximum(diagonal - np.einsum("ij,ij->j", self.Lt, self.Lt), 0.0)
+        while self.rank < rank and lacking.sum() > EMPTY * diagonal.sum():
             products.monitor.look()
             edges = np.cumsum(lacking)
-            drawn = np.searchsorted(edges, rng.random(min(BLOCK, rank - len(self.Lt))) * edges[-1], side="right")
+            drawn = np.searchsorted(edges, self.rng.random(min(BLOCK, rank - self.rank)) * edges[-1], side="right")
             J = np.unique(np.minimum(drawn, products.n - 1))
             above = np.ascontiguousarray(self.Lt[:, J].T)
             R = products.rows(J) - above @ self.Lt
@@ -64,37 +75,70 @@ class PartialCholesky:
 
     def on(self, S: np.ndarray, D: np.ndarray, threads: int) -> Preconditioner:
         """(L_S L_Sᵀ + D)⁻¹."""
-        return Preconditioner(self.Lt[:, S], D, threads)
+        M = self.normal(S, D, threads)
+        narrow = M.trace() < FLOAT32_UP_TO
+        if narrow and (self.narrow is None or self.narrow.shape != self.Lt.shape):
+            self.narrow = self.Lt.astype(np.float32)
+        L = self.narrow if narrow and self.narrow is not None else self.Lt
+        return Preconditioner(L, S, D, factor_spd(M.copy(), threads), threads)
 
     def metric(self, S: np.ndarray, D: np.ndarray, threads: int) -> Metric:
         """Conjugate directions for losses that are curved on S."""
         return Metric(self, S, D, threads)
 
+    def normal(self, S: np.ndarray, D: np.ndarray, threads: int) -> np.ndarray:
+        """1 + L_Sᵀ D⁻¹ L_S: changed where few points have come or gone since the last one, else made anew."""
+        weight = np.zeros(self.Lt.shape[1])
+        weight[S] = 1.0 / D
+        change = weight.copy()
+        change[: len(self.weight)] -= self.weight
+        if len(self.M) != self.rank or 2 * np.count_nonzero(change) > len(S):
+            self.M, change = np.eye(self.rank), weight
+        for sign in (1.0, -1.0):
+            some = np.flatnonzero(sign * change > 0.0)
+            self.M += sign * _squares(self.Lt[:, some] * np.sqrt(np.abs(change[some])), threads)
+        self.weight = weight
+        return self.M
+
+
+def _squares(rows: np.ndarray, threads: int) -> np.ndarray:
+    """R Rᵀ, by tiles of its columns that are added up in order."""
+    parts: dict[int, np.ndarray] = {}
+
+    def leaf(a: int, b: int) -> None:
+        parts[a] = rows[:, a:b] @ rows[:, a:b].T
+
+    th.spread(leaf, rows.shape[1], threads, grain=TILE, longest=TILE)
+    total = np.zeros((len(rows), len(rows)))
+    for a in sorted(parts):
+        total += parts[a]
+    return total
+
 
 class Preconditioner:
-    """Products with (L Lᵀ + D)⁻¹."""
+    """Products with (L_S L_Sᵀ + D)⁻¹; L has a column for each point, in S or not, so that none is copied."""
 
-    def __init__(self, Lt: np.ndarray, D: np.ndarray, threads: int) -> None:
-        self.root = np.sqrt(D)
-        self.scaled = Lt / self.root
-        M = np.zeros((len(Lt), len(Lt)))
-        parts: dict[int, np.ndarray] = {}
-
-        def leaf(a: int, b: int) -> None:
-            parts[a] = self.scaled[:, a:b] @ self.scaled[:, a:b].T
-
-        th.spread(leaf, len(D), threads, grain=TILE, longest=TILE)
-        for a in sorted(parts):
-            M += parts[a]
-        M[np.diag_indices(len(M))] += 1.0
-        if M.trace() < FLOAT32_UP_TO:
-            self.scaled = self.scaled.astype(np.float32)
-        self.factor = factor_spd(M, threads)
+    def __init__(self, Lt: np.ndarray, S: np.ndarray, D: np.ndarray, factor, threads: int) -> None:
+        self.Lt, self.S, self.D, self.factor, self.threads = Lt, S, D, factor, threads
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        u = v / self.root
-        inner = cho_solve(self.factor, np.asarray(self.scaled @ u.astype(self.scaled.dtype), np.float64))
-        return (u - inner.astype(self.scaled.dtype) @ self.scaled) / self.root
+        Lt, n = self.Lt, self.Lt.shape[1]
+        u, back = np.zeros(n, Lt.dtype), np.empty(n, Lt.dtype)
+        u[self.S] = v / self.D
+        parts: dict[int, np.ndarray] = {}
+
+        def down(a: int, b: int) -> None:
+            parts[a] = Lt[:, a:b] @ u[a:b]
+
+        th.spread(down, n, self.threads, grain=TILE, longest=TILE)
+        total = np.sum([parts[a] for a in sorted(parts)], axis=0, dtype=np.float64)
+        inner = cho_solve(self.factor, total, check_finite=False).astype(Lt.dtype)
+
+        def up(a: int, b: int) -> None:
+            back[a:b] = inner @ Lt[:, a:b]
+
+        th.spread(up, n, self.threads, grain=TILE, longest=TILE)
+        return (v - back[self.S]) / self.D
 
 
 class Metric:
@@ -110,7 +154,7 @@ class Metric:
         place[base.products.index] = np.arange(base.products.n)
         self.pivots = place[np.concatenate([pivots for pivots, _, _ in base.factors])]
         self.corner = np.tril(self.Lt[:, self.pivots].T)
-        self.S, self.factor = S, Preconditioner(self.Lt[:, S], D, threads).factor
+        self.factor = factor_spd(base.normal(S, D, threads).copy(), threads)
 
     def changed(self, v: np.ndarray, Kv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What a gradient becomes, and K times that."""

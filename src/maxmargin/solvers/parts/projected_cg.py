@@ -4,6 +4,9 @@
 [ Eᵀ         0 ] [ μ ] = [ c ]
 
 residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
+
+The part Eλ is taken out of the residual at once and added to Eμ (Gould, Hribar & Nocedal 2001): what is left of it gets
+small with the error, so that rounding in P⁻¹, perhaps in float32, is a share of the error and not of μ.
 """
 
 from __future__ import annotations
@@ -55,22 +58,23 @@ def projected_cg(
     PE = np.column_stack([inverse(column) for column in E.T]) if E.shape[1] else np.zeros((len(S), 0))
     schur = E.T @ PE
 
-    def levelled(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def levelled(v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """P⁻¹ (v − E λ), v − E λ and λ."""
         u = inverse(v)
         if not E.shape[1]:
-            return u, np.zeros(0)
-        mu = least_squares(schur, E.T @ u, ROUNDED_SUM)
-        return u - PE @ mu, mu
+            return u, v, np.zeros(0)
+        part = least_squares(schur, E.T @ u, ROUNDED_SUM)
+        return u - PE @ part, v - E @ part, part
 
     x = PE @ least_squares(schur, c, ROUNDED_SUM) if E.shape[1] else np.zeros(len(S))
     Kx = times(x) if x.any() else np.zeros(products.n)
     residual = b - Kx[S] - D * x
-    z, mu = levelled(residual)
+    z, residual, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
     first, share, start = slack
     for step in range(most + 1):
         enough = min(first, float((share * np.abs(start + x)).mean()))
-        solved = step > 0 and bool(np.abs(residual - E @ mu).max(initial=0.0) <= enough)
+        solved = step > 0 and bool(np.abs(residual).max(initial=0.0) <= enough)
         if solved or step == most or not rho > 0.0:
             return Found(x, mu, Kx, solved)
         monitor.look()
@@ -80,7 +84,8 @@ def projected_cg(
         x += length * p
         Kx += length * Kp
         residual -= length * Mp
-        z, mu = levelled(residual)
+        z, residual, part = levelled(residual)
+        mu = mu + part
         rho, last = float(residual @ z), rho
         p = z + (rho / last) * p
     raise AssertionError("the last step returns")
