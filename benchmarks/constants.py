@@ -6,10 +6,10 @@
     python benchmarks/constants.py --panel         # what the problems of the panel take as things are
 
 A small number (1e-6 or less) is tried at a tenth and at ten times its value, a share between ½ and 1 at half and
-double its distance from 1. A constant is tried on those problems that come to a line that reads it; "-" in the column
-``problems`` says that none does. Columns: the problems that were tried, CPU seconds, iterations and kernel evaluations
-as a ratio of what they are with the value in the source (the sums of all those problems), the problem whose seconds
-change most with its ratio, how many problems have other counts at all, and which have another status.
+double its distance from 1. A constant is tried on the quickest of the problems that come to a line that reads it; "-"
+in the column ``problems`` says that none does. Columns: the problems that were tried, CPU seconds, iterations and
+kernel evaluations as a ratio of what they are with the value in the source (the sums of all those problems), the
+problem whose seconds change most with its ratio, how many problems have other counts, and which have another status.
 
 Each trial runs in a forked copy of one warm process, where the constant is replaced in all modules that know it. A
 constant that compiled code or a default of a field has frozen needs a process that imports the package with another
@@ -162,10 +162,9 @@ def constants() -> list[Constant]:
 def assigned(tree: ast.Module) -> Iterator[str]:
     """Upper-case names at the top of a module, also of several in one line."""
     for node in tree.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        for target in targets:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or ast.unparse(node.value or node).startswith("range("):
+            continue  # range: names of states, not numbers
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             for name in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(name, ast.Name) and name.id.isupper():
                     yield name.id
@@ -435,6 +434,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--leaves", choices=["yes", "no", "only"], default="yes")
+    parser.add_argument("--most", type=int, default=6, help="problems a constant is tried on: the quickest of them")
     parser.add_argument("--panel", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--afresh")
@@ -468,8 +468,7 @@ def main() -> None:
         if constant.frozen and not constant.lines:
             names = list(fits)
         fresh = constant.compiled or constant.frozen
-        if fresh:
-            names = sorted(names, key=lambda name: base[name]["seconds"])[: 6 if constant.compiled else 12]
+        names = sorted(names, key=lambda name: base[name]["seconds"])[: options.most]
         for value in constant.tries() if names else ["-"]:
             if not names:
                 told = dict.fromkeys(COLUMNS, "") | {"constant": constant.title, "problems": "-"}

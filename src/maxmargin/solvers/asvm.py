@@ -43,7 +43,7 @@ from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
-from .parts.limits import EACH_SIDE, NEAR, Aim
+from .parts.limits import EACH_SIDE, NEAR, ROUNDS, Aim
 from .parts.newton_systems import factor_spd
 from .parts.roundings import ROUNDED_SOLUTION, ROUNDED_VALUE
 
@@ -52,7 +52,6 @@ __all__ = ["ASVM"]
 MOST_FEATURES = 5000  # columns of Z: a factorisation of that size takes seconds
 AUGMENT = 100.0  # ρ in units of the mean of H's diagonal
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
-MULTIPLIER_STEPS = 50
 
 
 @dataclass
@@ -144,7 +143,7 @@ class _Run:
     def _multiplier_steps(self, beta: np.ndarray, tol_p: float, tol_d: float) -> tuple[np.ndarray, Status]:
         """β with a violation below tol_p and |Aβ − b| below tol_d."""
         before = np.inf
-        for _ in range(MULTIPLIER_STEPS):
+        for _ in range(ROUNDS):
             p = self.qp.p + self.equality.Q.T @ (self.eta - self.rho * self.equality.c)
             beta, status = self._active_sets(beta, p, tol_p)
             r = self.equality.residual(beta)

@@ -42,13 +42,13 @@ from .interior_point import screens
 from .newton import Newton
 from .parts.fixed_sums import pairs_keep
 from .parts.reach import out_of_reach, pair_patience
+from .parts.working_sets import Sizes
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
-MATRIX_UP_TO = 600  # variables: up to here decomposition has the matrix at hand, and is exact
 TINY = 100  # variables: up to here that takes no longer than anything else
 LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
@@ -164,7 +164,7 @@ def plan_for(qp: QP, goal: Goal, cache_size: float | str = "auto") -> list[Try]:
     interior = Try("interior-point", cold=not screens(qp))
     if form.ridge is not None:
         return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
-    if qp.n <= (MATRIX_UP_TO if goal.exact else TINY) and pairs_keep(qp):
+    if qp.n <= (Sizes.matrix if goal.exact else TINY) and pairs_keep(qp):
         return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
     if form.rows.stored and screens(qp):
         return [interior]

@@ -42,7 +42,7 @@ from .base import GOAL, Answer, answer, close
 from .parts.duplicates import merge_duplicates
 from .parts.fixed_sums import Groups, feasible, midway
 from .parts.limits import MARGIN, NEAR, Aim, Progress
-from .parts.newton_finish import newton_finish
+from .parts.newton_finish import NEWTON_WORK, newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import PartWithSums, sums_of_sample
 from .parts.reach import LOOKS_A_FETCH, ROUNDINGS, slope_rounding
@@ -52,7 +52,6 @@ from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
 __all__ = ["SMO", "Decomposition"]
 
 INNER_TOL = 0.3  # share of the violation that a working set may keep
-NEWTON_WORK = 500_000  # free variables × variables up to which the last step costs next to nothing
 ROWS_A_LOOK = 4  # entries of rows that are subtracted together in the time of a look at a variable
 
 

@@ -60,7 +60,7 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, first_point
 from .parts.limits import EACH_SIDE, MARGIN, NEAR, Aim
 from .parts.mpd_leaves import Constraints, Rules, Trace, algorithm_1
-from .parts.newton_finish import newton_finish
+from .parts.newton_finish import NEWTON_WORK, newton_due, newton_finish
 from .parts.pair_steps import HUGE
 from .parts.part_with_multipliers import PartWithMultipliers, PrimalDualProgress, WithMultipliers, WorkingSet
 from .parts.working_sets import GROW_TOL, Sizes
@@ -71,8 +71,6 @@ INNER_TOL = 0.1  # share of the violation that a working set may keep
 OMEGA = 1.6  # half as many primal steps as ω = 1, or a third (measured: docs/mpd.md)
 STEP_BOUND = 1.9  # length of a dual step, in units of ρ: below 2 they converge
 NEWTON_UP_TO = 300  # free variables in a Newton system
-NEWTON_WORK = 1_000_000  # free variables × variables up to which it costs next to nothing
-PATIENCE = 100  # Gauss–Seidel steps a variable before a Newton system is tried instead
 
 
 @dataclass
@@ -256,7 +254,7 @@ class Run(WithMultipliers):
             solved = violation < tol_p and lack < tol_d
             tired = self.steps >= self.most_steps
             unbounded = np.abs(part.beta).max() > HUGE
-            slow = self.options.newton and self.steps - begun > PATIENCE * self.qp.n + 10_000
+            slow = self.options.newton and newton_due(self.steps - begun, self.qp.n)
             if solved or stop or tired or unbounded or slow:
                 return self.reason(solved, stop, tired, unbounded), None
             lagrangian = part.objective(self.multipliers) + float((self.eta + 0.5 * self.rho * self.r) @ self.r)

@@ -39,14 +39,11 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
 from .parts.limits import EACH_SIDE, NEAR, WIDE_BELOW, Aim, most_steps
-from .parts.newton_finish import newton_finish
+from .parts.newton_finish import NEWTON_WORK, newton_due, newton_finish
 from .parts.roundings import ROUNDED_SUM
 from .parts.working_sets import Sizes
 
 __all__ = ["NearestPoint"]
-
-PATIENCE = 300  # steps a variable before a Newton system is tried instead
-NEWTON_WORK = 2_000_000  # free variables × variables up to which the last step is cheap
 
 
 @dataclass
@@ -190,7 +187,7 @@ class _Run:
                 return stop
             if self.steps >= self.most_steps:
                 return spent(self.goal)
-            if self.options.newton and self.steps - begun > PATIENCE * n + 10_000:
+            if self.options.newton and newton_due(self.steps - begun, n):
                 return Status.STALLED
             if missing >= 0:
                 self._fetch(missing)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .barrier_point import BarrierPoint
+from .limits import ROUNDS
 from .roundings import ROUNDED_SUM
 
 __all__ = ["Start", "begin"]
@@ -27,7 +28,6 @@ FURTHER = 100.0  # times the distance that slopes and curvatures say is our dist
 LEAST_CURVATURE = 1e-10  # of the mean slope, a unit of β: a smaller mean curvature of H counts as this
 LEFT_SLOPE = 0.3  # of the slope at 0 may be left where a search along a line ends
 LONGEST_SEARCH = 64.0  # times a Newton step is as far as a search goes
-SEARCHES = 25  # looks at the slope along a line
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _flat_enough(slope: Callable[[float], float], decrement: float) -> float:
         value = slope(high)
     if value <= LEFT_SLOPE * decrement:
         return high
-    for _ in range(SEARCHES):
+    for _ in range(ROUNDS):
         straight = low - low_value * (high - low) / (value - low_value)
         if low == 0.0:  # where hardly any row has a curvature, the step is too long by orders of magnitude
             straight = max(straight, min(0.1 * high, np.sqrt(straight * high)))

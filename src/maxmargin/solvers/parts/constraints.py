@@ -21,13 +21,13 @@ import numpy as np
 from ...problem import QP
 from .fixed_sums import BIG, offsets
 from .least_squares import least_squares
+from .limits import ROUNDS
 from .roundings import ROUNDED_SOLUTION, ROUNDED_SUM, ROUNDED_VALUE
 
 __all__ = ["Equality"]
 
 DEPENDENT = 1e-10  # singular value, relative to the largest, of a row that says nothing new
 CONTRADICTION = 1e-8  # relative residual of the constraints by which they cannot all hold
-ROUNDS = 100
 SLOPE = 1e-4  # Armijo: share of the predicted decrease that a step must bring
 HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding, and distance to a bound that is none
 AGAIN = 3  # times the nearest point is looked for from the one that was found, if that does not hold the constraints

@@ -25,7 +25,7 @@ from ...solution import Status
 from .active_factor import ActiveFactor
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
-from .limits import Progress
+from .limits import ROUNDS, Progress
 from .line_search import minimum_along
 from .partial_cholesky import PartialCholesky
 from .projected_cg import projected_cg
@@ -39,7 +39,6 @@ DEEPER = 1.5  # times as many columns are worth making: samples grow twofold
 TRUSTED = 4  # full steps in a row may bring nothing: sets change by many points at once, and then fit (PRIMAL §4.1)
 STALL = 6  # steps without progress before rounding is blamed
 WIDER, FIRST_WIDER = 8.0, 1e-3  # parabolas where S does not see η: times as wide, at least this share of targets
-WIDENINGS = 40  # until all points are in S
 
 
 class Owner(Protocol):
@@ -187,7 +186,7 @@ class Descent:
         if not len(risk.A):
             return S, d
         width, rank = risk.width(), np.linalg.matrix_rank(risk.A)
-        for _ in range(WIDENINGS):
+        for _ in range(ROUNDS):
             if not width.any() or np.linalg.matrix_rank(risk.A[:, S]) == rank:
                 break
             wider = risk.rounded(np.maximum(WIDER * d, FIRST_WIDER * self.owner.size * width))

@@ -24,12 +24,12 @@ import numpy as np
 
 from ...problem import QP
 from .least_squares import least_squares
+from .limits import ROUNDS
 from .line_search import minimum_along
 from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["KernelRisk"]
 
-SUBSPACE_STEPS, SUBSPACE_LEFT = 50, 1e-12  # for a few numbers, and the share of their slope that may be left
 SUBSPACE_WAITS = 10  # steps may bring little, as where all losses are lines, before rounding is blamed
 
 
@@ -129,14 +129,14 @@ class KernelRisk:
         columns, linear, bent = columns / norms, linear / norms, bent / norms**2
         u, first, worst, waited = np.zeros(len(norms)), 0.0, np.inf, 0
         far = self.rounded(size * self.width())
-        for _ in range(SUBSPACE_STEPS):
+        for _ in range(ROUNDS):
             at = s + columns @ u
             z = self.asked(at)
             slope = linear + bent * u - columns.T @ z
             left = float(np.abs(slope).max(initial=0.0))
             first, waited = max(first, left), 0 if left < 0.5 * worst else waited + 1
             worst = min(left, worst)
-            if left <= SUBSPACE_LEFT * first or waited > SUBSPACE_WAITS:
+            if left <= ROUNDED_SOLUTION * first or waited > SUBSPACE_WAITS:
                 break
             near = self.curved(at, z)
             part = columns[near] / np.sqrt(self.d[near])[:, None]

@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from ...goal import Goal
 from ...solution import Status
 
-__all__ = ["EACH_SIDE", "LOOK_WORK", "MARGIN", "NEAR", "WIDE_BELOW", "WIDE_UP_TO", "Aim", "Progress", "most_steps"]
+__all__ = [
+    "EACH_SIDE",
+    "IN_VAIN",
+    "LOOK_WORK",
+    "MARGIN",
+    "NEAR",
+    "ROUNDS",
+    "WIDE_BELOW",
+    "WIDE_UP_TO",
+    "Aim",
+    "Progress",
+    "most_steps",
+]
 
 NEAR = (Status.CONVERGED, Status.STALLED)  # a solver that ends so is as near to the optimum as its arithmetic gets it
 MARGIN = 0.9  # share of what is asked that steps reach, so that rounding in what they see does not fail the exact look
@@ -15,6 +27,8 @@ EACH_SIDE = (
     0.5 * MARGIN
 )  # the same for steps on one variable: a violation adds that of one that grows to one that shrinks
 WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation asked for below which, and points up to which, K is made in float64
+ROUNDS = 60  # of a loop that ends by itself, mostly after a few: then rounding leads it in circles
+IN_VAIN = 4  # rounds that change no fewer variables than the best before: more go round in circles
 LOOK_WORK = 5_000_000  # numbers that a leaf reads between two looks at the clock: some 10 ms
 
 FINER = 0.1  # share of an accuracy that is the next one

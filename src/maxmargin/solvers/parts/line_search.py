@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .limits import ROUNDS
+
 __all__ = ["minimum_along"]
 
-SEARCHES = 30  # Newton steps along a line
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
 
 
@@ -17,7 +18,7 @@ def minimum_along(look: Callable[[float], tuple[float, float]], first: float, le
     at 0, of which the share ``left`` may be left.
     """
     short, long, length = 0.0, np.inf, 1.0
-    for _ in range(SEARCHES):
+    for _ in range(ROUNDS):
         slope, curvature = look(length)
         if abs(slope) <= left * first:
             break

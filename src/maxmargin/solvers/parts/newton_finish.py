@@ -19,12 +19,19 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from ...gram import Gram
 from .constraints import Equality
 from .fixed_sums import Groups
+from .limits import ROUNDS
 from .roundings import ROUNDED_SOLUTION, SINGULAR, UNSOLVED
 
-__all__ = ["newton_finish"]
+__all__ = ["NEWTON_WORK", "newton_due", "newton_finish"]
 
-ROUNDS = 60
+NEWTON_WORK = 1_000_000  # free variables × variables up to which the last step costs next to nothing
+PATIENCE = 100  # steps a variable, and 10 000, before the last step is tried in place of more of them
 FAR = 1e12  # further than any box that a problem without curvature can have
+
+
+def newton_due(steps: int, n: int) -> bool:
+    """Whether so many steps on n variables were so slow that the last step is worth a try."""
+    return steps > PATIENCE * n + 10_000
 
 
 def newton_finish(

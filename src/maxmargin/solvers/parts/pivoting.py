@@ -22,13 +22,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from .limits import IN_VAIN, ROUNDS
 from .roundings import ROUNDED_SOLUTION, SINGULAR, UNSOLVED
 
 __all__ = ["pivot"]
 
-PIVOT_ROUNDS = 20  # guesses, each with a factorisation
 TIE_SHIFT = 1e-11  # of the largest entry is added to the diagonal, so that equal variables share what they have
-ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
 
 
 def pivot(
@@ -38,7 +37,7 @@ def pivot(
     x, free = x.copy(), (x > lower) & (x < upper)
     shift = TIE_SHIFT * float(K.diagonal().max(initial=0.0))
     fewest, waited = len(x) + 1, 0
-    for _ in range(PIVOT_ROUNDS):
+    for _ in range(ROUNDS):
         F = np.flatnonzero(free)
         x[F] = 0.0
         right = -(q + K @ x)
@@ -67,7 +66,7 @@ def pivot(
             return (x, r) if solved and held else None
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
-        if waited > ROUNDS_IN_VAIN:
+        if waited > IN_VAIN:
             return None
         x[low], x[high] = lower[low], upper[high]
         free = (free & ~low & ~high) | inside

@@ -36,6 +36,7 @@ from ...solution import Certificate
 from .barrier_leaves import BOTH, FIXED, LOWER, UPPER
 from .constraints import Equality
 from .least_squares import least_squares
+from .limits import IN_VAIN, ROUNDS
 from .reach import slope_rounding
 from .roundings import ROUNDED_SUM
 
@@ -44,8 +45,6 @@ __all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
 RELEASES = 8  # rounds of setting free what wants to come off a bound
 COARSE_SLOPES = 1e-3  # of the mean slope at β = 0: rounding of Hβ that is larger decides for itself
 TAU = 1e-10  # of H's largest diagonal entry is τ
-POLISH_ROUNDS = 30  # changes of the active set on one F
-ROUNDS_IN_VAIN = 4  # rounds may change no fewer variables than the best before; more go round in circles
 CORRECTIONS = 3  # times a system is solved, each time for what rounding, of which the second form has more, has left
 RELEASED = 1e-10  # of the largest slope: a variable at a bound whose slope is steeper wants to come off it
 
@@ -145,7 +144,7 @@ def polish(
     side = np.sign(b)  # of 0 on which a variable with ε stays
     free = np.ones(len(F), bool)
     fewest, waited = len(F) + 1, 0
-    for _ in range(POLISH_ROUNDS):
+    for _ in range(ROUNDS):
         if stop():
             break
         low = np.where((eps > 0.0) & (side > 0.0), np.maximum(lower, 0.0), lower)
@@ -167,7 +166,7 @@ def polish(
         changes = int((out | back).sum())
         waited = 0 if changes < fewest else waited + 1
         fewest = min(fewest, changes)
-        if changes == 0 or waited > ROUNDS_IN_VAIN:
+        if changes == 0 or waited > IN_VAIN:
             break
     result = beta.copy()
     result[F] = b
