@@ -7,6 +7,7 @@ written once and never copied.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 
@@ -38,10 +39,8 @@ def once_more(solve: Callable) -> Callable:
 
     @wraps(solve)
     def patient(self, qp, *asked, **more):
-        try:
+        with suppress(MemoryError):  # which holds what was computed so far, and ends here
             return solve(self, qp, *asked, **more)
-        except MemoryError:
-            pass  # what was computed so far is held by the error, which ends here
         budget = cache_bytes(self.cache_size)
         less = LESS * (memory.left_for_one() if budget is None else budget)
         least = LEAST_ROWS * qp.n * np.dtype(np.float64).itemsize

@@ -12,7 +12,6 @@ in float64, whatever the type of X; a solver that fuses several answers asks the
 
 from __future__ import annotations
 
-import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,6 +34,7 @@ from .leaves import (
     dense_pack,
     spread_rows,
 )
+from .maps import map_reader
 
 __all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of"]
 
@@ -42,8 +42,6 @@ TILE_BYTES = 1 << 18  # bytes of dense rows stay in the second cache with what i
 TILE_ENTRIES = 1 << 18  # entries of sparse rows make a tile
 SYRK_ROWS = 256  # rows are collected for one SYRK: with fewer, reading the d × d result costs more than the products
 STORED_TILE_BYTES = 1 << 23  # bytes are loaded at a time: enough for a disk to be quick, few enough for any memory
-HUGE_PAGE = 1 << 21  # bytes: a system may map so many at once when one of them is touched, and takes them back together
-SHARED_MODES = ("r", "r+", "w+")  # of memory maps whose pages are the file's
 SPARSE_DENSITY = 0.25  # of the entries: dense rows with fewer nonzeros are served as sparse (covtype .22, MNIST .19)
 SCATTER_COST = 16.0  # products of a SYRK take as long as one product in the sparse scatter (measured)
 
@@ -435,7 +433,7 @@ def block_of(X, threads: int = 1) -> Block:
             raise ValueError(f"rows were asked for; found an array of {X.ndim} dimensions; give a matrix")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"rows were asked for; found numbers of type {X.dtype}; give real numbers")
-        mapped = _map_reader(X)
+        mapped = map_reader(X)
         if mapped is not None:
             return Stored(mapped, *X.shape)
         sparse = _as_sparse(X, threads)
@@ -447,59 +445,6 @@ def block_of(X, threads: int = 1) -> Block:
             "a sequence of these, or anything with a shape whose slices are arrays"
         )
     return Stored(lambda a, b: X[a:b], int(shape[0]), int(shape[1]))
-
-
-def _map_reader(X: np.ndarray) -> Callable[[int, int], np.ndarray] | None:
-    """How to read rows of a memory map that shares its pages with a file, or None where X is not a view of one.
-
-    Rows come through the mapping, never by the file's name: a file that was replaced or unlinked since is another
-    file, and the mapping still holds the one that was opened. Pages that a process touches count as its own until the
-    system needs them; we give them back as soon as they are copied, so that a file larger than memory may be trained
-    on in little of it.
-    """
-    root: Any = X
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    pages: Any = root.base
-    # A private mapping (mode "c") may hold changes of its own, which pages that are given back would lose.
-    if not isinstance(root, np.memmap) or not isinstance(pages, mmap.mmap) or root.mode not in SHARED_MODES:
-        return None
-    X = X.view(np.ndarray)
-    down, across = X.strides
-    start = root.ctypes.data - int(root.offset) % mmap.ALLOCATIONGRANULARITY  # where the first mapped page is
-    end = int(root.offset) + root.nbytes  # in the file
-
-    def read(a: int, b: int) -> np.ndarray:
-        size = pages.size()
-        if size < end:  # touching a page that the file has lost ends the process
-            raise OSError(
-                f"{end} bytes of a memory map were asked for; found the end of its file ({root.filename}) after "
-                f"{size}; is the file complete?"
-            )
-        rows = np.array(X[a:b])
-        for part in [X[a:b]] if abs(down) >= abs(across) else X[a:b].T:  # columns may lie one after the other
-            _give_back(pages, *_span(part, start))
-        return rows
-
-    return read
-
-
-def _span(part: np.ndarray, start: int) -> tuple[int, int]:
-    """The first byte of an array and the one after its last, counted from ``start``."""
-    first = last = part.ctypes.data - start
-    for length, stride in zip(part.shape, part.strides, strict=True):
-        reach = max(0, length - 1) * stride
-        first, last = first + min(0, reach), last + max(0, reach)
-    return first, last + part.itemsize
-
-
-def _give_back(pages: mmap.mmap, first: int, last: int) -> None:
-    """Tell the system that we are done with these bytes of a shared mapping; they can be touched again."""
-    first -= first % HUGE_PAGE
-    try:
-        pages.madvise(mmap.MADV_DONTNEED, first, last - first + -last % HUGE_PAGE)
-    except (AttributeError, OSError):  # a system without it, or pages that somebody has locked: they stay ours
-        pass
 
 
 def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:

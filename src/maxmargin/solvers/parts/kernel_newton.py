@@ -18,6 +18,7 @@ settled, the active set of the problem itself ends it (newton_finish.py). Narrow
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -264,10 +265,8 @@ class KernelRun:
         index, beta, g = self.products.index, self.descent.beta, self.descent.g
         gram = self.products.gram.wide()
         self._open(gram)
-        try:
+        with suppress(Stopped):  # with those that are there; the next look at the clock ends the run
             self._add(index, g)
-        except Stopped:
-            pass
         self.descent.beta = beta[: self.products.n]
 
     # -- ends ---------------------------------------------------------------------------------------------------
