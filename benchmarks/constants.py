@@ -1,8 +1,8 @@
 """Every numeric constant of the solvers, of Gram matrices and rows, at half and at double, on a panel of problems.
 
-    python benchmarks/constants.py                 # writes results/constants.csv, some 25 CPU minutes
+    python benchmarks/constants.py                 # writes results/constants.csv, some 15 CPU minutes
     python benchmarks/constants.py --only pcg.     # constants with this in their name, printed only
-    python benchmarks/constants.py --leaves no     # without those that compiled code has frozen, some 10 CPU minutes
+    python benchmarks/constants.py --leaves no     # without those that compiled code has frozen, some 5 CPU minutes
     python benchmarks/constants.py --panel         # what the problems of the panel take as things are
 
 A small number (1e-6 or less) is tried at a tenth and at ten times its value, a share between ½ and 1 at half and
@@ -46,7 +46,7 @@ ROOMS = ("solvers", "solvers/parts", "gram", "rows")
 LEAF = {"jit", "helper", "inline"}
 REPEATS = 3  # of which the shortest counts; once does where the first is as quick as the source's value
 NOISE = 1.1  # times as long may be noise
-LONGEST = 10  # seconds: a problem of the panel takes .3 at most
+LONGEST = 10  # CPU seconds: a problem of the panel takes .3 at most
 RESULTS = Path(__file__).parent / "results" / "constants.csv"
 COLUMNS = ["constant", "value", "tried", "problems", "seconds", "iterations", "evals"]
 COLUMNS += ["worst", "worst_seconds", "other_counts", "other_status"]
@@ -331,16 +331,16 @@ def tried(fits: dict, names: list[str], base: dict) -> dict:
     def late(*_):
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGPROF, late)
     found = {}
     for name in names:
-        signal.alarm(LONGEST)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST if base else 0)  # without a limit where leaves are compiled
         try:
             found[name] = measured(fits[name], base.get(name, {"seconds": 0.0})["seconds"])
         except BaseException as error:  # a value that no solver is made for may lead to any
             found[name] = {"seconds": np.nan, "iterations": 0, "evals": 0, "status": type(error).__name__}
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     return found
 
 
@@ -407,7 +407,7 @@ def work_afresh(module: str, name: str, value: float, names: list[str]) -> dict:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tried(fits, [each], {})  # compiles
-    return tried(fits, names, {})
+    return tried(fits, names, dict.fromkeys(names, {"seconds": 0.0}))
 
 
 def row(constant: Constant, value: float, base: dict, found: dict) -> dict:
