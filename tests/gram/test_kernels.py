@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cases import KERNEL_CASES
 from maxmargin.gram import KERNELS, Kernel, KernelGram
 from maxmargin.gram.base import ROW_ERROR
-from maxmargin.gram.kernels import DIRECT_FEATURES, RBF, transform
+from maxmargin.gram.kernels import DIRECT_FEATURES, transform
 from referee import naive_kernel
 
 ROWS = dict(rtol=0.0, atol=ROW_ERROR)
@@ -337,7 +337,7 @@ def test_exponential_of_the_leaves_is_accurate_to_two_units():
     for dtype, least in ((np.float32, -87.0), (np.float64, -708.0)):
         x = np.linspace(least, 0.0, 20_001).astype(dtype)
         block, nothing = x[None, :].copy(), np.zeros(len(x), dtype)
-        transform(block, 0, block.shape[1], RBF, 0.5, 0.0, 0.0, nothing[:1], nothing)
+        transform(block, 0, block.shape[1], *Kernel("rbf", gamma=0.5).spec, nothing[:1], nothing)
         true = np.exp(x.astype(np.longdouble))
         assert (np.abs(block[0] - true) / np.spacing(true.astype(dtype))).max() <= 2.0
 

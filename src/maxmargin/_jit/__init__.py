@@ -15,13 +15,14 @@ thread layer aborts the process when two Python threads enter it at once.
 
 from __future__ import annotations
 
-from .compiler import by_types, helper, inline, jit, read_only
+from .compiler import aside, by_types, helper, inline, jit, read_only
 from .folders import cache_dir
 from .functions import ROW_WIDTH, dot, fast_exp, prefetch, row_dot, row_product
 from .kept import compiling_seconds
 
 __all__ = [
     "jit",
+    "aside",
     "helper",
     "inline",
     "by_types",

@@ -20,7 +20,7 @@ from numba.extending import overload
 from .kept import LeafCache
 from .lowering import LeanLegalization, LeanLowering, LeanRewrites, signature_of
 
-__all__ = ["FASTMATH", "OPTIONS", "PART", "PartCompiler", "by_types", "helper", "inline", "jit", "read_only"]
+__all__ = ["FASTMATH", "OPTIONS", "PART", "PartCompiler", "aside", "by_types", "helper", "inline", "jit", "read_only"]
 
 FASTMATH = {"contract", "nsz", "nnan"}
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
@@ -112,9 +112,21 @@ class _LeafLegalization(LeanLegalization):
     _name = "maxmargin_leaf_legalization"
 
 
+class _Leaf(JITCodeLibrary):
+    """The code of a leaf and its helpers: LLVM optimises them together, not each by itself before."""
+
+    def _optimize_functions(self, ll_module) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _LeafLowering(LeanLowering):
     _name = "maxmargin_leaf_lowering"
+
+    def run_pass(self, state) -> bool:
+        state.library = _Leaf(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
 
 
 class _LeafCompiler(CompilerBase):
@@ -158,11 +170,8 @@ def jit(function: Callable) -> Any:
     return leaf
 
 
-class _Part(JITCodeLibrary):
+class _Part(_Leaf):
     """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
-
-    def _optimize_functions(self, ll_module) -> None:
-        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -190,8 +199,18 @@ class _PartLowering(LeanLowering):
         return True
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _AsideLowering(_PartLowering):
+    _name = "maxmargin_aside_lowering"
+    aside = True
+
+
 class PartCompiler(_LeafCompiler):
     own = _LeafCompiler.own | {NativeLowering: _PartLowering}
+
+
+class _AsideCompiler(_LeafCompiler):
+    own = _LeafCompiler.own | {NativeLowering: _AsideLowering}
 
 
 def helper(function: Callable) -> Any:
@@ -202,6 +221,15 @@ def helper(function: Callable) -> Any:
     """
     function = getattr(function, "py_func", function)
     return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=PartCompiler)
+
+
+def aside(function: Callable) -> Any:
+    """A helper for what takes little of a leaf's time: there is one short copy of it in the leaf.
+
+    LLVM would put a copy in the place of each call, and several of each loop, for vectors and what is left over.
+    """
+    function = getattr(function, "py_func", function)
+    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_AsideCompiler)
 
 
 def inline(function: Callable) -> Any:

@@ -290,6 +290,13 @@ def _computes_arrays(state) -> bool:
     )
 
 
+class _AsideLower(_LeanLower):
+    def setup_function(self, fndesc) -> None:
+        super().setup_function(fndesc)
+        self.function.attributes.add("noinline")
+        self.function.attributes.add("optsize")
+
+
 class LeanRewrites(NopythonRewrites):
     """Expressions of arrays become loops, where there are any."""
 
@@ -307,9 +314,11 @@ class LeanLegalization(IRLegalization):
 class LeanLowering(NativeLowering):
     """The pass of numba's compiler that does it."""
 
+    aside = False  # whether LLVM shall neither inline the function nor make it longer than it is
+
     @property
     def lowering_class(self):
-        return _LeanLower
+        return _AsideLower if self.aside else _LeanLower
 
     def run_pass(self, state) -> bool:
         context = state.targetctx

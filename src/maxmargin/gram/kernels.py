@@ -67,6 +67,12 @@ class Kernel:
         return code
 
     @property
+    def spec(self) -> tuple[int | None, float, float, float]:
+        """The kernel as leaves take it: None in the place of the code of the RBF kernel, and the parameters."""
+        code = None if self.code == RBF else self.code
+        return code, float(self.gamma), float(self.coef0), float(self.degree)
+
+    @property
     def steepness(self) -> float:
         """How much the kernel changes at most where γ ‖x − z‖² changes."""
         return 0.5 * (self.degree + 1.0) * (self.degree + 2.0) if self.code == WENDLAND else 1.0
@@ -125,14 +131,18 @@ def wendland_values(square: np.ndarray, degree: float) -> np.ndarray:
 
 @helper
 def _finish(a, code, gamma, coef0, degree, norm, norms):
-    """Turn inner products (L1 distances for the Laplacian) in a into kernel values, in place."""
+    """Turn inner products (L1 distances for the Laplacian) in a into kernel values, in place.
+
+    The code is None for the RBF kernel: the compiler knows that, and leaves out all others, which take longer.
+    """
     n = a.shape[0]
     two = a.dtype.type(2.0)
     one = a.dtype.type(1.0)
-    if code == RBF:
+    if code is None:
         for k in range(n):
             a[k] = fast_exp(min(gamma * (two * a[k] - norm - norms[k]), a.dtype.type(0.0)))
-    elif code == LAPLACIAN:
+        return
+    if code == LAPLACIAN:
         for k in range(n):
             a[k] = fast_exp(-gamma * max(a[k] + norm + norms[k], a.dtype.type(0.0)))
     elif code == WENDLAND:
@@ -213,15 +223,16 @@ def _compact(indices, data, start, stop, where, positions, values):
 @helper
 def _tile_row(a, code, positions, values, s, m, block):
     """a[k] = inner product (or what the L1 distance adds to the norms) of entries s..m and column k of block."""
-    if code == LAPLACIAN:
-        for k in range(Q):
-            a[k] = a.dtype.type(0.0)
-        for r in range(s, m):
-            v = values[r]
-            b = block[positions[r]]
+    if code is not None:
+        if code == LAPLACIAN:
             for k in range(Q):
-                a[k] += abs(v - b[k]) - abs(v) - abs(b[k])
-        return
+                a[k] = a.dtype.type(0.0)
+            for r in range(s, m):
+                v = values[r]
+                b = block[positions[r]]
+                for k in range(Q):
+                    a[k] += abs(v - b[k]) - abs(v) - abs(b[k])
+            return
     row_product(a, positions, values, s, m, block)
 
 
@@ -238,14 +249,14 @@ def _workspace(lptr, rptr, features, start, stop, dtype):
             height = max(height, lptr[min(first + Q, total)] - lptr[first])
         for i in range(start, stop):
             widest = max(widest, rptr[i + 1] - rptr[i])
-    return (
-        np.empty((min(height, features), Q), dtype),
-        np.full(0 if direct else features, -1, np.int32),
-        np.empty(widest, np.int32),
-        np.empty(widest, dtype),
-        np.empty((T, Q), dtype),
-        np.zeros(Q, dtype),
-    )
+    block = np.empty((min(height, features), Q), dtype)
+    where = np.empty(0 if direct else features, np.int32)
+    for j in range(len(where)):
+        where[j] = -1
+    norm_block = np.empty(Q, dtype)
+    for k in range(Q):
+        norm_block[k] = dtype.type(0.0)
+    return block, where, np.empty(widest, np.int32), np.empty(widest, dtype), np.empty((T, Q), dtype), norm_block
 
 
 @helper

@@ -150,7 +150,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         out = np.empty((left.n, right.n), right.dtype)
     if slots is None:
         slots = np.arange(left.n)
-    spec = _spec(kernel)
+    spec = kernel.spec
     if right.sparse:
         th.spread(
             lambda a, b: sparse_rows(
@@ -192,7 +192,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     coef = np.ascontiguousarray(coef, np.float64)
     if left.n == 0 or right.n == 0:
         return out
-    spec = _spec(kernel)
+    spec = kernel.spec
     if right.sparse:
         for a in range(0, right.n, SPARSE_BLOCK):
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
@@ -212,11 +212,6 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     tile = TILE_BYTES // (left.n * left.dtype.itemsize)
     th.spread(fill, right.n, threads, grain, align=8, longest=tile)
     return out
-
-
-def _spec(kernel: Kernel) -> tuple[int, float, float, float]:
-    """A kernel as leaves take it."""
-    return kernel.code, float(kernel.gamma), float(kernel.coef0), float(kernel.degree)
 
 
 def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import dot, helper, inline, jit
+from ..._jit import aside, dot, helper, inline, jit
 from ...problem import GAP_ROUNDING
 from . import pair_steps as steps_on
 from .fixed_sums import BIG
@@ -40,7 +40,7 @@ single_steps = helper(steps_on.single_steps)
 CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
 
 
-@helper
+@aside
 def load_row(i, K, where, ridge, sign, slab, slot):
     """Row i of H, if it is not there yet, in the place of the same number; where[r] is the row of variable r in K."""
     if slot[i] >= 0:
@@ -57,7 +57,7 @@ def load_row(i, K, where, ridge, sign, slab, slot):
     slot[i] = i
 
 
-@helper
+@aside
 def into_box(x, lower, upper, edges, sums):
     """Move x into its box, then along each group in turn until its sum is right; whether that can be."""
     for r in range(len(x)):
@@ -79,6 +79,13 @@ def into_box(x, lower, upper, edges, sums):
 
 
 @helper
+def add_row(change, row, to):
+    """to += change row."""
+    for c in range(len(to)):
+        to[c] += change * row[c]
+
+
+@helper
 def times(x, K, where, ridge, sign, slab, slot, product):
     """product = Hx."""
     n = len(x)
@@ -87,13 +94,10 @@ def times(x, K, where, ridge, sign, slab, slot, product):
     for r in range(n):
         if x[r] != 0.0:
             load_row(r, K, where, ridge, sign, slab, slot)
-            row = slab[r]
-            change = x[r]
-            for c in range(n):
-                product[c] += change * row[c]
+            add_row(x[r], slab[r], product)
 
 
-@helper
+@aside
 def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
     """v, what to add to it, and m and M of each group; returns the objective."""
     value = 0.0
@@ -114,7 +118,7 @@ def look(x, product, p, lower, upper, eps, edges, v, rise, fall, high, low):
     return value
 
 
-@helper
+@aside
 def largest_violation(high, low, grouped):
     """max (m − M) over the groups; without equality constraints the level is 0."""
     if not grouped:
@@ -125,7 +129,7 @@ def largest_violation(high, low, grouped):
     return worst
 
 
-@helper
+@aside
 def set_levels(high, low, levels):
     """Half way between m and M, or the one of them that there is."""
     for g in range(len(levels)):
@@ -136,7 +140,7 @@ def set_levels(high, low, levels):
             levels[g] = 0.5 * (m + M) if M < BIG / 2 else m
 
 
-@helper
+@aside
 def balance(v, lower, upper, eps, ridge, edges, sums, levels):
     """The levels whose gap is least where β is not optimal: ``Groups.balanced``, which says why.
 
@@ -180,7 +184,7 @@ def balance(v, lower, upper, eps, ridge, edges, sums, levels):
                 break
 
 
-@helper
+@aside
 def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
     """The numbers of ``QP.certificate``: primal, dual, gap, violation, infeasibility."""
     objective = 0.0
@@ -291,7 +295,7 @@ def solve_factored(L, order, rank, right, d):
         d[order[k]] += part[k]
 
 
-@helper
+@aside
 def newton_step(H, target, F, reference):
     """The step of the free variables F that equals their targets, as far as they are independent.
 
@@ -347,7 +351,7 @@ def newton_step(H, target, F, reference):
     return delta
 
 
-@helper
+@aside
 def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
     """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
 
@@ -422,9 +426,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
                 change = new - old
                 x[r] = new
                 if change != 0.0:
-                    row = H[r]
-                    for c in range(n):
-                        v[c] -= change * row[c]
+                    add_row(-change, H[r], v)
             if blocked >= 0:
                 free[F[blocked]] = False
                 continue
@@ -482,7 +484,7 @@ def beside(x, place, least):
     return abs(place) < np.inf and abs(x - place) <= (least if place == 0.0 else DUST * abs(place))
 
 
-@helper
+@aside
 def without_dust(x, lower, upper):
     """Take away what rounding left between a variable and its bound, or zero: it is not free.
 
@@ -504,7 +506,7 @@ def without_dust(x, lower, upper):
             x[r] = zero
 
 
-@helper
+@aside
 def chosen(a, order):
     """a[order]; an empty array stays empty."""
     some = np.empty(len(order) if len(a) > 0 else 0)
@@ -513,7 +515,7 @@ def chosen(a, order):
     return some
 
 
-@helper
+@aside
 def chosen_or_zero(a, order):
     """a[order]; zeros for an empty array."""
     some = np.empty(len(order))
@@ -522,7 +524,7 @@ def chosen_or_zero(a, order):
     return some
 
 
-@helper
+@aside
 def places(place, points, order):
     """place[points[order]]"""
     where = np.empty(len(order), np.int64)
@@ -531,7 +533,7 @@ def places(place, points, order):
     return where
 
 
-@helper
+@aside
 def by_group(group, first, last, order, edges):
     """The variables first … last of a problem in the order of their groups, and where each group begins."""
     n = last - first
