@@ -18,7 +18,7 @@ from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import overload
 
 from .kept import LeafCache
-from .lowering import LeanLegalization, LeanLowering, LeanRewrites, signature_of
+from .lowering import AsideLower, InlineLower, LeanLegalization, LeanLowering, LeanRewrites, signature_of
 
 __all__ = ["FASTMATH", "OPTIONS", "PART", "PartCompiler", "aside", "by_types", "helper", "inline", "jit", "read_only"]
 
@@ -202,7 +202,13 @@ class _PartLowering(LeanLowering):
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _AsideLowering(_PartLowering):
     _name = "maxmargin_aside_lowering"
-    aside = True
+    lower = AsideLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InlineLowering(_PartLowering):
+    _name = "maxmargin_inline_lowering"
+    lower = InlineLower
 
 
 class PartCompiler(_LeafCompiler):
@@ -211,6 +217,10 @@ class PartCompiler(_LeafCompiler):
 
 class _AsideCompiler(_LeafCompiler):
     own = _LeafCompiler.own | {NativeLowering: _AsideLowering}
+
+
+class _InlineCompiler(_LeafCompiler):
+    own = _LeafCompiler.own | {NativeLowering: _InlineLowering}
 
 
 def helper(function: Callable) -> Any:
@@ -233,8 +243,11 @@ def aside(function: Callable) -> Any:
 
 
 def inline(function: Callable) -> Any:
-    """A helper that leaves call: always inlined, compiled with its caller."""
-    return numba.njit(function, inline="always", fastmath=FASTMATH, **OPTIONS)
+    """A helper of which LLVM puts a copy in the place of each call.
+
+    numba could do that, too, but would infer types and write code anew for each.
+    """
+    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_InlineCompiler)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

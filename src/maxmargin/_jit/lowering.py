@@ -12,7 +12,7 @@ index round, and counts who refers to the array. LLVM takes most of that out aga
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -23,7 +23,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
 from numba.np.arrayobj import _empty_nd_impl
 
-__all__ = ["LeanLegalization", "LeanLowering", "LeanRewrites", "signature_of"]
+__all__ = ["AsideLower", "InlineLower", "LeanLegalization", "LeanLowering", "LeanRewrites", "signature_of"]
 
 _Array, _Integer, _Tuple = numba.types.Array, numba.types.Integer, numba.types.BaseTuple
 _Number = (numba.types.Integer, numba.types.Float)
@@ -68,7 +68,7 @@ def _whole_index(index) -> list | None:
     return kinds
 
 
-class _LeanLower(Lower):
+class LeanLower(Lower):
     def init(self) -> None:
         super().init()
         if not self._disable_sroa_like_opt and not self.func_ir.func_id.is_generator:
@@ -290,11 +290,17 @@ def _computes_arrays(state) -> bool:
     )
 
 
-class _AsideLower(_LeanLower):
+class AsideLower(LeanLower):
     def setup_function(self, fndesc) -> None:
         super().setup_function(fndesc)
         self.function.attributes.add("noinline")
         self.function.attributes.add("optsize")
+
+
+class InlineLower(LeanLower):
+    def setup_function(self, fndesc) -> None:
+        super().setup_function(fndesc)
+        self.function.attributes.add("alwaysinline")
 
 
 class LeanRewrites(NopythonRewrites):
@@ -314,11 +320,11 @@ class LeanLegalization(IRLegalization):
 class LeanLowering(NativeLowering):
     """The pass of numba's compiler that does it."""
 
-    aside = False  # whether LLVM shall neither inline the function nor make it longer than it is
+    lower: ClassVar[type] = LeanLower
 
     @property
     def lowering_class(self):
-        return _AsideLower if self.aside else _LeanLower
+        return self.lower
 
     def run_pass(self, state) -> bool:
         context = state.targetctx

@@ -7,8 +7,7 @@ All of them work on v = −(Hβ + p) and on two arrays of offsets, so that in ea
 
 and m − M is the violation. Rows of H are slab[slot[i]]; slot[i] < 0 says that the row is not at hand.
 
-A maximum over a tile of variables vectorises; which variable it was is looked up in the best tile only. Passes over
-all variables are inlined: as functions of their own they take a tenth longer, since each counts who refers to an array.
+A maximum over a tile of variables vectorises; which variable it was is looked up in the best tile only.
 """
 
 from __future__ import annotations
