@@ -578,13 +578,14 @@ def certify_slice(
 
 @jit
 def solve_slice(
-    K, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most, room,
-    beta, product, levels, proof, steps, progress, code, single
+    K, own, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most,
+    room, beta, product, levels, proof, steps, progress, code, single
 ):  # fmt: skip
     """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
 
     A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
     ``single`` is None where sums are kept, anything else where there are none: each is compiled when first needed.
+    ``own`` is the matrix of a problem that is alone, as it lies in K, or empty: then rows are loaded into fresh memory.
     """
     grouped = sums.shape[1] > 0
     groups = max(1, sums.shape[1])
@@ -602,7 +603,7 @@ def solve_slice(
         n = starts[k + 1] - starts[k]
         order = np.empty(n, np.int64)
         by_group(group, starts[k], starts[k + 1], order, edges)
-        H = np.empty((n, n))
+        H = own if len(own) > 0 else np.empty((n, n))
         own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
         where = places(place, points, order)
         slot = np.empty(n, np.int64)
@@ -610,7 +611,7 @@ def solve_slice(
         own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
         own_eps = chosen_or_zero(eps, order)
         for r in range(n):
-            slot[r] = -1
+            slot[r] = r if len(own) > 0 else -1
             x[r] = beta[order[r]]
             if room == 0:
                 continue  # the matrix is needed only where x is not zero
@@ -642,11 +643,11 @@ def solve_slice(
             made = 0
             missing = 0
             while missing >= 0:
-                own = Variables(v, x, own_lower, own_upper, own_eps, diag, rise, fall)
+                parts = Variables(v, x, own_lower, own_upper, own_eps, diag, rise, fall)
                 if single is None:  # known to the compiler, which leaves the other steps out
-                    some, _, missing = pair_steps(H, slot, own, edges, True, MARGIN * tol, limit - made)
+                    some, _, missing = pair_steps(H, slot, parts, edges, True, MARGIN * tol, limit - made)
                 else:
-                    some, _, missing = single_steps(H, slot, own, MARGIN * tol, limit - made)
+                    some, _, missing = single_steps(H, slot, parts, MARGIN * tol, limit - made)
                 made += some
                 if missing >= 0:
                     load_row(missing, K, where, own_ridge, own_sign, H, slot)

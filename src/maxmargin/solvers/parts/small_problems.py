@@ -60,6 +60,7 @@ STATUS = {
     STALLED: Status.STALLED,
     UNBOUNDED: Status.UNBOUNDED,
 }
+NO_MATRIX = np.zeros((0, 0))
 PROOF = ("primal", "dual", "gap", "violation", "infeasibility")  # the numbers of a certificate
 
 
@@ -238,7 +239,7 @@ def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.nd
     """(problems, 5): the numbers of a Certificate for any coefficients and levels."""
     K, place = _matrix(as_gram(gram), np.unique(problems.points))
     proof = np.empty((len(problems), len(PROOF)))
-    certify_slice(K, place, *_arrays(problems), 0, len(problems), beta, levels, proof)
+    certify_slice(read_only(K), place, *_arrays(problems), 0, len(problems), beta, levels, proof)
     return proof
 
 
@@ -268,18 +269,21 @@ class _Run:
         waiting = batch.problems
         self.stop = self.stop or self.monitor.stop_now()
         if self.stop is not None and self.from_zero:  # Hβ is known without H
-            self._pass(read_only(np.zeros((0, 0))), np.full(gram.n, -1), waiting, 0, self.threads)
+            self._pass(read_only(NO_MATRIX), NO_MATRIX, np.full(gram.n, -1), waiting, 0, self.threads)
             return
         K, place = _matrix(gram, batch.points)
+        # Leaves do not write to it, but are compiled for arrays that could be written to.
+        own = K if K.flags.writeable and self._alone(place, len(K)) else NO_MATRIX
+        K = read_only(K)
         while len(waiting) and self.stop is None:
             done = np.cumsum(self.work[waiting])
             count = max(1, int(np.searchsorted(done, WORK_A_LOOK * SLICES)))
             now, later = waiting[:count], waiting[count:]
-            self._pass(K, place, now, WORK_A_LOOK, self.threads if done[count - 1] > THREADS_FROM else 1)
+            self._pass(K, own, place, now, WORK_A_LOOK, self.threads if done[count - 1] > THREADS_FROM else 1)
             waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
             self.stop = self._report(gram)
         if len(waiting):
-            self._pass(K, place, waiting, 0, self.threads)  # a certificate for where they are
+            self._pass(K, own, place, waiting, 0, self.threads)  # a certificate for where they are
         bad = batch.problems[self.code[batch.problems] == INFEASIBLE]
         if len(bad):
             raise ValueError(
@@ -287,13 +291,19 @@ class _Run:
                 "variables must add up to more than its box allows; check the constraints (ν too large?)"
             )
 
-    def _pass(self, K, place, numbers: np.ndarray, room: int, threads: int) -> None:
+    def _alone(self, place: np.ndarray, n: int) -> bool:
+        """Whether a matrix of n points is that of one problem: its points in its order, and nothing added."""
+        problems = self.problems
+        changed = len(problems.sign) or len(problems.ridge) or problems.sums.shape[1] > 1
+        return not changed and len(problems) == 1 and np.array_equal(place[problems.points], np.arange(n))
+
+    def _pass(self, K, own, place, numbers: np.ndarray, room: int, threads: int) -> None:
         shared = (*_arrays(self.problems), numbers)
         found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
         single = None if self.problems.sums.shape[1] else True
 
         def leaf(first: int, last: int) -> None:
-            solve_slice(K, place, *shared, first, last, self.tol, self.most, room, *found, single)
+            solve_slice(K, own, place, *shared, first, last, self.tol, self.most, room, *found, single)
 
         th.spread(leaf, len(numbers), threads, grain=1, align=1)
 
@@ -326,10 +336,10 @@ def _matrix(gram: Gram, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The matrix on some points, and where in it each point is."""
     whole = gram.whole()
     if whole is not None and whole.dtype == np.float64:
-        return read_only(np.ascontiguousarray(whole)), np.arange(gram.n)
+        return np.ascontiguousarray(whole), np.arange(gram.n)
     place = np.full(gram.n, -1)
     place[points] = np.arange(len(points))
-    return read_only(np.ascontiguousarray(gram.block(points), np.float64)), place
+    return np.ascontiguousarray(gram.block(points), np.float64), place
 
 
 def _arrays(problems: SmallProblems) -> tuple:
