@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from functools import cache, lru_cache
 
 from threadpoolctl import ThreadpoolController
@@ -72,8 +72,14 @@ def spread(
     step = max(1, -(-n // (pieces * align))) * align
     if longest is not None:
         step = min(step, max(1, longest // align) * align)
-    waiting = deque(range(0, max(1, n), step))
-    helpers = min(threads, len(waiting)) - 1
+    starts = range(0, max(1, n), step)
+    helpers = min(threads, len(starts)) - 1
+    if helpers < 1:
+        with blas_limit(1):
+            for start in starts:
+                leaf(start, min(n, start + step))
+        return
+    waiting = deque(starts)
 
     def serve() -> None:
         with blas_limit(1):  # here too: some libraries count for each thread that calls them
@@ -84,9 +90,6 @@ def spread(
                     return
                 leaf(start, min(n, start + step))
 
-    if helpers < 1:
-        serve()
-        return
     with blas_limit(1):
         pool = _pool(threads, os.getpid())  # a forked child must not reuse its parent's dead threads
         rest = [pool.submit(serve) for _ in range(helpers)]
@@ -178,11 +181,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_blas.forked)
 
 
-@contextmanager
-def blas_limit(threads: int):
-    """A context in which BLAS uses at most that many threads."""
-    outer = _blas.want(threads)
-    try:
-        yield
-    finally:
-        _blas.want(outer)
+class blas_limit(ContextDecorator):  # noqa: N801 (used as a function)
+    """A context in which BLAS uses at most that many threads; also a decorator."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def _recreate_cm(self) -> blas_limit:  # what a decorated function enters may be entered by several threads
+        return blas_limit(self.threads)
+
+    def __enter__(self) -> None:
+        self.outer = _blas.want(self.threads)
+
+    def __exit__(self, *exc) -> None:
+        _blas.want(self.outer)

@@ -169,3 +169,34 @@ def test_kernel_grams_of_one_point_and_of_none():
     part = one.take(np.zeros(0, np.int64))
     assert part.n == 0
     assert part.rows(np.zeros(0, np.int64)).shape == (0, 0)
+
+
+def test_points_that_were_taken_are_gathered_when_they_are_needed():
+    X = np.random.default_rng(3).normal(size=(40, 5))
+    gram = KernelGram(Kernel("rbf", gamma=0.3), X)
+    first, second = np.array([7, 3, 30, 11, 2]), np.array([4, 0, 2])
+    part = gram.take(first).take(second)
+    assert part.dtype == np.float32
+    assert part._exact is None  # rows in float32 are all that a solver needs of most parts
+    np.testing.assert_array_equal(part.exact.data, X[first[second]])
+    np.testing.assert_array_equal(part.matvec(np.ones(3)), gram.block(first[second]).sum(axis=0))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_product_in_pieces_gathers_its_points_once(exact, monkeypatch):
+    from maxmargin.gram import base
+    from maxmargin.gram.points import Points
+
+    X = np.random.default_rng(4).normal(size=(600, 5))
+    gram = KernelGram(Kernel("rbf", gamma=0.3), X)
+    index, at, looks, gathered = np.arange(0, 600, 2), np.arange(600), [], []
+    whole = gram.combine(index, np.ones(300), at, exact)
+    take = Points.take
+    monkeypatch.setattr(base, "PIECE_EVALS", 300 * 100)
+    monkeypatch.setattr(
+        Points, "take", lambda self, i: gathered.append(i) or take(self, i) if not isinstance(i, slice) else take(self, i)
+    )
+    pieces = gram.combine_watched(index, np.ones(300), at, lambda: looks.append(1), exact)
+    np.testing.assert_allclose(pieces, whole, rtol=1e-12 if exact else 1e-5)
+    assert len(looks) == 6
+    assert len(gathered) == 1  # those of the coefficients; of all others none

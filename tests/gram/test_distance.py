@@ -167,3 +167,20 @@ def test_rows_on_disk_are_not_copied_as_a_whole(tmp_path):
     some = np.arange(0, len(X), 997)
     K = precise(gram.kernel, np.asarray(X[index]), np.asarray(X[some]))
     np.testing.assert_allclose(found[some], K.sum(axis=0), rtol=0, atol=20 * ENTRY_ERROR)
+
+
+def test_sparse_points_that_no_centre_helps_are_mended_where_they_lie():
+    rng = np.random.default_rng(5)
+    X = np.where(rng.random((N, 40)) < 0.1, rng.normal(size=(N, 40)), 0.0)
+    X[:, :3] *= 1e6  # long rows, and short ones
+    X[20] = X[7]
+    kernel = Kernel("rbf", gamma=1e-3)
+    points = make_points(sp.csr_array(X), kernel, like=make_points(sp.csr_array(np.eye(40)), kernel))
+    assert points.sparse
+    difference = X[:, None, :].astype(np.longdouble) - X
+    expected = np.exp(-1e-3 * (difference**2).sum(axis=2)).astype(float)
+    out, slots = np.full((N + 3, N), np.nan), np.r_[5, 1, 122, 7]
+    cross(kernel, points.take(np.array([7, 20, 3, 50])), points, out, slots)
+    np.testing.assert_allclose(out[slots], expected[[7, 20, 3, 50]], rtol=0, atol=ENTRY_ERROR)
+    np.testing.assert_allclose(cross(kernel, points, points, threads=2), expected, rtol=0, atol=ENTRY_ERROR)
+    assert np.isnan(out[0]).all()

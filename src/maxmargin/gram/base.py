@@ -95,14 +95,18 @@ class Gram(ABC):
     ) -> np.ndarray:
         """As ``combine``, in pieces; ``look`` is called before each of them, and may raise."""
         look()
-        step = max(64, PIECE_EVALS // max(1, len(index)))
-        if len(at) <= step or self.factor() is not None:  # features are looked at once for all points
+        step = self._points_a_look(len(index))
+        if len(at) <= step:
             return self.combine(index, coef, at, exact)
         out = np.empty(len(at))
         for a in range(0, len(at), step):
             look()
             out[a : a + step] = self.combine(index, coef, at[a : a + step], exact)
         return out
+
+    def _points_a_look(self, rows: int) -> int:
+        """Points at which so many rows are combined between two looks; features are looked at once for all points."""
+        return max(64, PIECE_EVALS // max(1, rows)) if self.factor() is None else max(1, self.n)
 
     def dense(self, look: Callable[[float], object] = lambda seconds: None, matrices: int = 1) -> np.ndarray:
         """The whole matrix in float64, if there is room for so many of its size.
@@ -182,7 +186,7 @@ class KernelGram(Gram):
     def __init__(self, kernel: Kernel, X, n_jobs: int | None = None) -> None:
         self.kernel = kernel
         self.threads = th.count(n_jobs)
-        self.exact = make_points(X, kernel)
+        self._exact: Points | None = make_points(X, kernel)
         with np.errstate(over="ignore", invalid="ignore"):
             finite = bool(np.isfinite(self.exact.norms).all() and np.isfinite(kernel.diag(self.exact.norms)).all())
         if not finite:
@@ -195,8 +199,9 @@ class KernelGram(Gram):
         self._adopt()
 
     def _adopt(self) -> None:
-        self.n = self.exact.n
+        self.n = self.fast.n
         self.dtype = self.fast.dtype
+        self._source: tuple[Points, np.ndarray]  # points, and which of them are ours, as long as nobody has asked
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
         self._factor: Factor | None = None
 
@@ -221,16 +226,29 @@ class KernelGram(Gram):
     def diag(self) -> np.ndarray:
         return self.kernel.diag(self.exact.norms)
 
-    def _like(self, exact: Points, fast: Points) -> KernelGram:
+    @property
+    def exact(self) -> Points:
+        """The points as they were given."""
+        if self._exact is None:  # taken from another Gram: many a part is solved without them
+            points, index = self._source
+            self._exact = points.take(index)
+        return self._exact
+
+    def _like(self, exact: Points | None, fast: Points) -> KernelGram:
         other = object.__new__(KernelGram)
         other.kernel, other.threads, other.cost = self.kernel, self.threads, self.cost
-        other.exact, other.fast = exact, fast
+        other._exact, other.fast = exact, fast
         other._adopt()
         return other
 
     def take(self, index: np.ndarray) -> Gram:
-        exact = self.exact.take(index)
-        return self._like(exact, self.fast.take(index) if self.fast is not self.exact else exact)
+        fast = self.fast.take(index)
+        if self.fast is self._exact:
+            return self._like(fast, fast)
+        other = self._like(None, fast)
+        points, of = self._source if self._exact is None else (self._exact, np.arange(self.n))
+        other._source = points, of[index]
+        return other
 
     def wide(self) -> Gram:
         return self if self.dtype == np.float64 else self._like(self.exact, self.exact.astype(np.float64))
@@ -238,11 +256,31 @@ class KernelGram(Gram):
     def combine(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
+        left, right = self._sides(index, at, exact)
+        return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
+
+    def combine_watched(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
+    ) -> np.ndarray:
+        """As every Gram's; the points are gathered once for all pieces."""
+        look()
+        left, right = self._sides(index, at, exact)
+        step, coef, out = self._points_a_look(len(index)), np.asarray(coef)[:, None], np.empty(right.n)
+        for a in range(0, right.n, step):
+            if a:
+                look()
+            part = right.take(slice(a, a + step)) if step < right.n else right
+            out[a : a + step] = weigh(self.kernel, left, coef, part, self.threads)[:, 0]
+        return out
+
+    def _sides(self, index: np.ndarray, at: np.ndarray | None, exact: bool) -> tuple[Points, Points]:
+        """The points of coefficients, and the points at which values are asked for."""
         points = self.exact if exact else self.fast
+        if at is not None and len(at) == self.n and np.array_equal(at, np.arange(self.n)):
+            at = None
         right = points if at is None else points.take(at)
         self.cost.evals += len(index) * right.n
-        left = points.take(index).astype(np.float64 if exact else points.dtype)
-        return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
+        return points.take(index).astype(np.float64 if exact else points.dtype), right
 
     def block(self, index: np.ndarray) -> np.ndarray:
         self.cost.evals += len(index) ** 2

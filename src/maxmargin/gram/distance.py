@@ -72,11 +72,30 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         return products.cross(kernel, left, right, out, slots, threads)
     out = np.empty((left.n, right.n)) if out is None else out
     rows = slice(0, left.n) if slots is None else slots
+    if left.sparse and kernel.code != WENDLAND and not _far_centre(_csr(left)).any():
+        return _mended(kernel, left, right, out, rows, threads)
 
     def put(start: int, stop: int, block: np.ndarray) -> None:
         out[rows, start:stop] = block
 
     _each_tile(kernel, left, right, put, threads)
+    return out
+
+
+def _mended(kernel: Kernel, left: Points, right: Points, out, rows, threads: int) -> np.ndarray:
+    """``cross`` of sparse points that are seen from where they are: products, mended where they lie."""
+    slots = np.arange(left.n) if isinstance(rows, slice) else rows
+    products.cross(kernel, left, right, out, slots, threads)
+    block, strength = out[rows], _strength(kernel, left, right)  # a view of all rows, a copy of some
+    args = (kernel.code == LAPLACIAN, float(kernel.gamma), strength, ENTRY_ERROR)
+
+    def mend(a: int, b: int) -> None:
+        part = left.take(slice(a, b))
+        mend_sparse(part.data, right.data, *args, part.norms, right.norms, block[a:b])
+
+    th.spread(mend, left.n, threads, grain=th.grain(right.n), align=8)
+    if block.base is not out:
+        out[rows] = block
     return out
 
 

@@ -9,6 +9,7 @@ questions about a left and a right set of points:
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,9 +25,10 @@ __all__ = ["Points", "make_points", "cross", "weigh"]
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
-BLAS_PACE = 8  # multiply-adds of a product by BLAS in the time that one takes elsewhere
+BLAS_PACE = 32  # multiply-adds of a product by BLAS in the time that one takes elsewhere
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
 MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
+LANES = 8  # of a processor, which such values of a dense product fill
 KERNEL_COST = 16  # multiply-adds that take as long as turning an inner product into a kernel value
 LAYOUT = 16  # times the entries of a block of left points that a piece must compute: it lays the block out anew
 
@@ -163,21 +165,24 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
         return out
     contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
     target = out[slots[0] : slots[0] + left.n] if contiguous else out
+    # What all pieces share: side by side they wait for Python, not for each other.
+    rows, columns, dtype, norms_left, norms = left.data, right.data, right.dtype, left.near_norms, right.near_norms
+    linear = kernel.code == LINEAR
 
     def fill(a: int, b: int) -> None:
         """Product and kernel of a tile that is still near when the kernel is applied."""
-        columns = np.asarray(right.data[a:b], right.dtype).T
+        tile = np.asarray(columns[a:b], dtype).T
         if contiguous:
-            np.matmul(left.data, columns, out=target[:, a:b])
-            block, first, norms = target, a, right.near_norms
-        else:
-            block, first, norms = left.data @ columns, 0, right.near_norms[a:b]
-        if kernel.code != LINEAR:
-            transform(block, first, first + b - a, *spec, left.near_norms, norms)
-        if not contiguous:
-            out[slots, a:b] = block
+            np.matmul(rows, tile, out=target[:, a:b])
+            if not linear:
+                transform(target, a, b, *spec, norms_left, norms)
+            return
+        block = rows @ tile
+        if not linear:
+            transform(block, 0, b - a, *spec, norms_left, norms[a:b])
+        out[slots, a:b] = block
 
-    grain = max(LEAST_COLUMNS, th.grain(left.n * (right.d + KERNEL_COST) / BLAS_PACE))
+    grain = max(LEAST_COLUMNS, _dense_grain(left))
     tile = max(2 * LEAST_COLUMNS, TILE_BYTES // max(1, left.n * out.itemsize))
     th.spread(fill, right.n, threads, grain, longest=tile)
     return out
@@ -198,17 +203,26 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
             _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
         return out
-    columns = left.data.T
+    rows, columns, dtype, count = right.data, left.data.T, left.dtype, left.n
+    norms, norms_left, linear = right.norms.astype(dtype, copy=False), left.near_norms, kernel.code == LINEAR
+
+    spare: deque[np.ndarray] = deque()  # tiles that nobody uses: fresh memory costs more than what is computed in it
 
     def fill(a: int, b: int) -> None:
         """Product, kernel and sum of a tile while it is near."""
-        part = right.take(slice(a, b)).astype(left.dtype)
-        block = part.data @ columns
-        if kernel.code != LINEAR:
-            transform(block, 0, left.n, *spec, part.near_norms, left.near_norms)
+        try:
+            tile = spare.pop()
+        except IndexError:
+            tile = np.empty((b - a, count), dtype)
+        if len(tile) < b - a:  # of the last piece, which is shorter
+            tile = np.empty((b - a, count), dtype)
+        block = np.matmul(np.asarray(np.asarray(rows[a:b], right.dtype), dtype), columns, out=tile[: b - a])
+        if not linear:
+            transform(block, 0, count, *spec, norms[a:b], norms_left)
         np.matmul(block.astype(np.float64, copy=False), coef, out=out[a:b])
+        spare.append(tile)
 
-    grain = th.grain(left.n * (right.d + KERNEL_COST) / BLAS_PACE)
+    grain = _dense_grain(left)
     tile = TILE_BYTES // (left.n * left.dtype.itemsize)
     th.spread(fill, right.n, threads, grain, align=8, longest=tile)
     return out
@@ -223,6 +237,11 @@ def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) ->
         threads,
         sparse_grain(left, right),
     )
+
+
+def _dense_grain(left: Points) -> int:
+    """How many right points make a piece that is worth a thread."""
+    return th.grain(left.n * (left.d / BLAS_PACE + KERNEL_COST / LANES))
 
 
 def sparse_grain(left: Points, right: Points) -> int:
