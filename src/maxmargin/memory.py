@@ -18,7 +18,7 @@ from . import host
 __all__ = ["Reservation", "reserve", "share"]
 
 ALL_CACHES = 2 / 3  # of what would be free without them; the rest is for what is computed from them, and for others
-READING = 0.1  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit,
+READING = 1.0  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit,
 LITTLE = 1 / 100  # for a cache that takes no more than that share of it
 ONE_CACHE = 1 / 2  # of what is left of that: a third of all for a fit alone, and something for those that come later
 

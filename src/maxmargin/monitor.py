@@ -103,7 +103,7 @@ class Monitor:
         self._kept_at = 0.0
         self._previous_handler: object = None
         self._printed_at = -math.inf
-        self._primal_at = 0.0
+        self._primal_at: float | None = None  # when the last primal value was asked for, or the first look was
         self._display: Display | None = None
         self._last_text = ""
         self._lock = threading.Lock()
@@ -191,6 +191,8 @@ class Monitor:
     def wants_primal(self) -> bool:
         """Whether it is time for another primal value."""
         now = self.seconds
+        if self._primal_at is None:
+            self._primal_at = now
         if now - self._primal_at < PRIMAL_EVERY_SECONDS:
             return False
         self._primal_at = now

@@ -44,7 +44,7 @@ from .parts.fixed_sums import Groups, feasible, midway
 from .parts.limits import MARGIN, NEAR, Aim, Progress
 from .parts.newton_finish import NEWTON_WORK, newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
-from .parts.part_with_sums import PartWithSums, sums_of_sample
+from .parts.part_with_sums import Levels, PartWithSums, sums_of_sample
 from .parts.reach import LOOKS_A_FETCH, ROUNDINGS, slope_rounding
 from .parts.small_sets import small_set_steps
 from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
@@ -270,8 +270,9 @@ class Run(WorkingSets):
             if missing >= 0 and self.pairs:
                 self._fetch_pair(part, missing)
             elif missing >= 0:
-                working = self._working_set(part, working)
-                self._improve(part, working, tol[0])
+                levels = part.levels()
+                working = self._working_set(part, levels, working)
+                self._improve(part, levels, working, tol[0])
 
     def _record(self, part: PartWithSums, objective: float, violation: float) -> Status | None:
         """Tell the monitor of the whole problem: a sample's coefficients are those of the whole in smaller boxes."""
@@ -310,21 +311,22 @@ class Run(WorkingSets):
 
     def _fetch_pair(self, part: PartWithSums, missing: int) -> None:
         """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
-        first, most = part.worst(), min(self.sizes.block, self.cache.capacity)
-        others = part.steepest(self.sizes.block, self.cache.slot < 0)
+        levels = part.levels()
+        first, most = part.worst(*levels), min(self.sizes.block, self.cache.capacity)
+        others = part.steepest(self.sizes.block, levels, self.cache.slot < 0)
         others = others[(others != missing) & (others != first)][: max(0, most - 2)]
         self.cache.fetch(np.unique(np.concatenate([[first, missing], others])))
 
-    def _working_set(self, part: PartWithSums, previous: np.ndarray) -> np.ndarray:
+    def _working_set(self, part: PartWithSums, levels: Levels, previous: np.ndarray) -> np.ndarray:
         """The most violating variables, and as many of the set before: free ones first."""
         q = min(len(part.index), self.q, self.cache.capacity)
-        return part.with_old(part.steepest(q // 2 if len(previous) else q), previous, q)
+        return part.with_old(part.steepest(q // 2 if len(previous) else q, levels), previous, q)
 
-    def _improve(self, part: PartWithSums, W: np.ndarray, tol: float) -> None:
+    def _improve(self, part: PartWithSums, levels: Levels, W: np.ndarray, tol: float) -> None:
         """Minimise over the working set, then bring v up to date everywhere."""
-        m, M = part.levels()
+        m, M = levels
         tol = max(INNER_TOL * float((m - M).max()), 0.5 * tol)
-        q, slots, found = len(W), self._fetch_with_next(part, W), part.variables.take(W)
+        q, slots, found = len(W), self._fetch_with_next(part, levels, W), part.variables.take(W)
         K = self.block(W, slots)
         most = min(self._room(q), max(1000, self.sizes.call // q))
         if part.grouped:
@@ -336,12 +338,12 @@ class Run(WorkingSets):
         rows = self.subtract(part.v, slots, part.take_over(W, found))
         self.looks += rows * len(part.v) // ROWS_A_LOOK
 
-    def _fetch_with_next(self, part: PartWithSums, W: np.ndarray) -> np.ndarray:
+    def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
         """The slots of W; a block that is not full also brings rows of the variables that will be next."""
         missing = int((self.cache.slot[W] < 0).sum())
         spare = min(-missing % self.sizes.block, self.cache.capacity - len(W))
         if spare <= 0:
             return self.cache.fetch(W)
-        extra = part.steepest(2 * (missing + spare), self.cache.slot < 0)
+        extra = part.steepest(2 * (missing + spare), levels, self.cache.slot < 0)
         extra = without(extra, W, len(part.index))[:spare]
         return self.cache.fetch(np.concatenate([W, extra]))[: len(W)]

@@ -38,17 +38,10 @@ class Groups:
         k = len(qp.A)
         if k == 0:
             return cls(np.zeros(qp.n, np.int64), np.zeros((0, 0)), np.zeros(0))
-        if k == 1 and (qp.A == qp.A[0, 0]).all():
-            columns, label = qp.A[:, :1], np.zeros(qp.n, np.int64)
-        elif k == 1:  # numbers are sorted sooner than columns
-            columns, label = np.unique(qp.A[0], return_inverse=True)
-            columns = columns[None, :]
-        else:
-            columns, label = np.unique(qp.A, axis=1, return_inverse=True)
-            label = label.ravel()
+        columns, label = _kinds(qp.A)
         if columns.shape == (1, 1) and columns[0, 0] != 0.0:
             return cls(label, columns, qp.b / columns[0, 0])
-        if np.linalg.matrix_rank(columns) < columns.shape[1]:
+        if not pairs_keep(qp):
             raise ValueError(
                 f'a solver of pair steps ("smo", "decomposition", "chunking") was asked to keep {k} equality '
                 "constraints (a bias, parametric functions); found that two variables cannot move without breaking one;"
@@ -143,16 +136,30 @@ def pairs_keep(qp: QP) -> bool:
 
 
 def _pairs_keep(A: np.ndarray) -> bool:
-    if len(A) == 1 and A[0, 0] != 0.0 and (A == A[0, 0]).all():
+    if not len(A):
         return True
-    kinds: list[np.ndarray] = []
+    columns, _ = _kinds(A)
+    if columns.shape == (1, 1) and columns[0, 0] != 0.0:
+        return True
+    return columns.shape[1] <= len(A) and bool(np.linalg.matrix_rank(columns) == columns.shape[1])
+
+
+def _kinds(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct columns of A in their order, and which of them each column is.
+
+    Where there are more of them than rows, they are not looked for to the end: pair steps cannot keep so many.
+    """
+    found: list[np.ndarray] = []
+    label = np.zeros(A.shape[1], np.int64)
     rest = np.ones(A.shape[1], bool)
-    while rest.any():
-        if len(kinds) == max(1, len(A)):
-            return False  # more kinds than rows
-        kinds.append(A[:, [int(rest.argmax())]])
-        rest &= (A != kinds[-1]).any(axis=0)
-    return len(A) == 0 or np.linalg.matrix_rank(np.hstack(kinds)) == len(kinds)
+    while rest.any() and len(found) <= len(A):
+        found.append(A[:, int(rest.argmax())])
+        own = (A == found[-1][:, None]).all(axis=0)
+        label[own] = len(found) - 1
+        rest &= ~own
+    columns = np.array(found).reshape(-1, len(A)).T
+    order = np.lexsort(columns[::-1]) if columns.shape[1] > 1 else np.arange(columns.shape[1])
+    return columns[:, order], np.argsort(order)[label] if columns.shape[1] > 1 else label
 
 
 def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:

@@ -8,7 +8,9 @@ from ...problem import QP
 from .fixed_sums import BIG, Groups, midway
 from .working_sets import Part, WorkingSets
 
-__all__ = ["PartWithSums", "sums_of_sample"]
+__all__ = ["Levels", "PartWithSums", "sums_of_sample"]
+
+Levels = tuple[np.ndarray, np.ndarray]  # m and M of each group
 
 
 class PartWithSums(Part):
@@ -20,18 +22,19 @@ class PartWithSums(Part):
         self.grouped = groups.count > 0
         self.edges = np.searchsorted(groups.label[index], np.arange(max(1, groups.count) + 1))
         self.sizes = np.diff(self.edges)
+        self.filled = self.sizes > 0
+        self.heads = self.edges[:-1][self.filled]
         self.start = (self.beta.copy(), self.v.copy())
         self.base = objective
         rest = np.ones(qp.n, bool)
         rest[index] = False
         self.fixed = float(qp.p[rest] @ run.beta[rest] + qp.eps[rest] @ np.abs(run.beta[rest]))
 
-    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+    def levels(self) -> Levels:
         """m and M of each group; without equality constraints the level is 0 and both lie on their side of it."""
-        up, down = self.v + self.rise, self.v + self.fall
-        ranges = list(zip(self.edges[:-1], self.edges[1:], strict=True))
-        m = np.array([up[a:b].max(initial=-BIG) for a, b in ranges])
-        M = np.array([down[a:b].min(initial=BIG) for a, b in ranges])
+        m, M = np.full(len(self.sizes), -BIG), np.full(len(self.sizes), BIG)
+        m[self.filled] = np.maximum.reduceat(self.v + self.rise, self.heads)
+        M[self.filled] = np.minimum.reduceat(self.v + self.fall, self.heads)
         return (m, M) if self.grouped else (np.maximum(m, 0.0), np.minimum(M, 0.0))
 
     def stuck(self, m: np.ndarray, M: np.ndarray) -> np.ndarray:
@@ -57,12 +60,12 @@ class PartWithSums(Part):
         s[self.index] = np.repeat(midway(*self.levels()), self.sizes) - self.v if self.grouped else -self.v
         return qp.gap(beta, np.zeros(len(qp.A)), s)
 
-    def steepest(self, count: int, among: np.ndarray | None = None) -> np.ndarray:
+    def steepest(self, count: int, levels: Levels, among: np.ndarray | None = None) -> np.ndarray:
         """The steepest feasible direction with ``count`` entries, half of them to grow, half to shrink.
 
-        ``among``: the variables that it may take.
+        ``levels``: m and M; ``among``: the variables that it may take.
         """
-        m, M = self.levels()
+        m, M = levels
         up, down = self.v + self.rise, self.v + self.fall
         if among is not None:
             up, down = np.where(among, up, -BIG), np.where(among, down, BIG)
@@ -75,9 +78,8 @@ class PartWithSums(Part):
                 chosen[a + best[score[best] > 0]] = True
         return np.flatnonzero(chosen)
 
-    def worst(self) -> int:
+    def worst(self, m: np.ndarray, M: np.ndarray) -> int:
         """The variable that wants to grow most, in the group of the largest violation."""
-        m, M = self.levels()
         g = int((m - M).argmax())
         a, b = self.edges[g], self.edges[g + 1]
         return int(a + (self.v + self.rise)[a:b].argmax())
