@@ -25,10 +25,10 @@ __all__ = ["Points", "make_points", "cross", "weigh"]
 SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
-BLAS_PACE = 32  # multiply-adds of a product by BLAS in the time that one takes elsewhere
+BLAS_PACE = 8  # multiply-adds of a product by BLAS in the time that one takes elsewhere
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
 MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
-LANES = 8  # of a processor, which such values of a dense product fill
+LONGER = 4  # times as many products by BLAS make a piece: problems side by side wait for Python after each
 KERNEL_COST = 16  # multiply-adds that take as long as turning an inner product into a kernel value
 LAYOUT = 16  # times the entries of a block of left points that a piece must compute: it lays the block out anew
 
@@ -241,7 +241,7 @@ def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) ->
 
 def _dense_grain(left: Points) -> int:
     """How many right points make a piece that is worth a thread."""
-    return th.grain(left.n * (left.d / BLAS_PACE + KERNEL_COST / LANES))
+    return th.grain(left.n * (left.d / LONGER + KERNEL_COST) / BLAS_PACE)
 
 
 def sparse_grain(left: Points, right: Points) -> int:
