@@ -111,6 +111,35 @@ def _pair_step(ai, ak, Fi, Fk, qii, qkk, qik, eps_i, eps_k, low_i, high_i, low_k
 
 
 @jit
+def _partner(i, alone, worst, row, alpha, F, diag, eps, lower, upper):
+    """The variable k whose step together with α_i is longest (26).
+
+    Where the minimum (22) lies no further away than the longest step so far, no box makes a longer one of it: what a box
+    leaves lies between (22) and the steps of either variable alone, which are no longer than the largest violation.
+    """
+    k, longest = -1, abs(alone - alpha[i])
+    side = 1.0 if (F[i] < 0.0 if alpha[i] == 0.0 else alpha[i] > 0.0) else -1.0
+    gi = F[i] + eps[i] * side
+    for j in range(len(alpha)):
+        if j == i:
+            continue
+        det = diag[i] * diag[j] - row[j] * row[j]
+        other = 1.0 if (gi * row[j] > F[j] * diag[i] if alpha[j] == 0.0 else alpha[j] > 0.0) else -1.0
+        gj = F[j] + eps[j] * other
+        reach = max(abs(gj * row[j] - gi * diag[j]), abs(gi * row[j] - gj * diag[i]), worst * det)
+        if k >= 0 and reach <= longest * det and det > SINGULAR * diag[i] * diag[j]:
+            continue
+        a, b = _pair_step(
+            alpha[i], alpha[j], F[i], F[j], diag[i], diag[j], row[j], eps[i], eps[j],
+            lower[i], upper[i], lower[j], upper[j],
+        )  # fmt: skip
+        length = max(abs(a - alpha[i]), abs(b - alpha[j]))
+        if k < 0 or length > longest:
+            k, longest = j, max(length, longest)
+    return k
+
+
+@jit
 def violations(alpha, F, eps, lower, upper):
     """d (25) of all variables."""
     out = np.empty(len(alpha))
@@ -151,25 +180,20 @@ def smo_steps(
         if slot[i] < 0:
             return MISSING, done, i, -1
         row_i = slab[slot[i]]
-        k, new_i, new_k = -1, alpha[i], 0.0
+        new_i = _single_step(alpha[i], F[i], diag[i], eps[i], lower[i], upper[i])
+        k, new_k = -1, 0.0
         if pair and n > 1:
-            longest = -1.0
-            for j in range(n):  # (26)
-                if j == i:
-                    continue
-                a, b = _pair_step(
-                    alpha[i], alpha[j], F[i], F[j], diag[i], diag[j], row_i[j], eps[i], eps[j],
-                    lower[i], upper[i], lower[j], upper[j],
-                )  # fmt: skip
-                length = max(abs(a - alpha[i]), abs(b - alpha[j]))
-                if length > longest:
-                    k, longest, new_i, new_k = j, length, a, b
-            if new_k == alpha[k]:
+            k = _partner(i, new_i, worst, row_i, alpha, F, diag, eps, lower, upper)
+            a, b = _pair_step(
+                alpha[i], alpha[k], F[i], F[k], diag[i], diag[k], row_i[k], eps[i], eps[k],
+                lower[i], upper[i], lower[k], upper[k],
+            )  # fmt: skip
+            if b == alpha[k]:
                 k = -1  # its row is not needed
             elif slot[k] < 0:
                 return MISSING, done, i, k
-        else:
-            new_i = _single_step(alpha[i], F[i], diag[i], eps[i], lower[i], upper[i])
+            else:
+                new_i, new_k = a, b
         change_i = new_i - alpha[i]
         change_k = new_k - alpha[k] if k >= 0 else 0.0
         if abs(change_i) == np.inf or abs(change_k) == np.inf:
