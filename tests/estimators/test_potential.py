@@ -285,3 +285,17 @@ def test_the_selector_in_a_pipeline():
     assert len(selector.get_feature_names_out()) == 8
     with pytest.raises(ValueError, match="was asked for; found n_features_to_select=0"):
         PSVMSelector(n_features_to_select=0).fit(data, label)
+
+
+def test_features_that_say_the_same_are_selected_together():
+    """A lasso takes some of them by chance and noise for the rest; in the default's box they share their weight."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=60)
+    X = np.hstack([hidden[:, None] + 0.3 * rng.normal(size=(60, 20)), rng.normal(size=(60, 500))])
+    y = np.where(hidden + 0.3 * rng.normal(size=60) > 0, 1, 0)
+    shared = PSVMSelector(n_features_to_select=20).fit(X, y)
+    single = PSVMSelector(n_features_to_select=20, C=np.inf).fit(X, y)
+    assert shared.support_.sum() == single.support_.sum() == 20
+    assert shared.support_[:20].sum() >= 12 >= 2 * single.support_[:20].sum()
+    with pytest.raises(ValueError, match="auto"):
+        PSVMSelector(C="none").fit(X, y)

@@ -34,8 +34,10 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         As in :class:`PSVR`; a feature that has nothing to do with the targets agrees with them by about 1.
     n_features_to_select : int or float, default=None
         How many features to choose, or which share of them, in place of ``epsilon``: the first of the ranking.
-    C : float, default=inf
-        Largest |α|, as in :class:`PSVR`.
+    C : float or "auto", default="auto"
+        Largest |α|, as in :class:`PSVR`. "auto" is infinite with ``epsilon``, and √n_samples / n_features_to_select
+        where their number is given: then it takes that many features to explain the targets in full, and features
+        that say the same share their weight, where a lasso takes one of them by chance.
     n_epsilons : int, default=50
         Length of the path.
     tol : float, default=1e-3
@@ -88,7 +90,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         *,
         epsilon=1.0,
         n_features_to_select=None,
-        C=np.inf,
+        C="auto",
         n_epsilons=PATH_LENGTH,
         tol=1e-3,
         n_permutations=0,
@@ -135,7 +137,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             relation = Relation.of(there, weight, self.n_jobs)
             targets = _numeric_targets(y[rows])
-            formulation = PSVM(float(self.C), 0.0)
+            formulation = PSVM(self._box(wanted, float(weight.sum())), 0.0)
             qps = [formulation.qp(Samples(relation, target, weight)) for target in targets]
             largest = max(float(np.abs(qp.p).max(initial=0.0)) for qp in qps)
             last = SMALLEST_SHARE * largest if wanted is not None else min(float(self.epsilon), largest)
@@ -147,7 +149,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
                 formulation, qps, epsilons, Auto("auto"), self._goal, monitor,
                 None if wanted is None else lambda row: np.any(row, axis=0).sum() >= wanted,
             )  # fmt: skip
-        self._rank(path, wanted)
+        self._rank(path, wanted, np.max([np.abs(qp.p) for qp in qps], axis=0))
         self.certificates_ = path.certificates[-1]
         self.certificate_ = max(self.certificates_, key=lambda found: found.relative_gap)
         if self.n_permutations:
@@ -168,12 +170,21 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         need(self, "n_features_to_select", bool(whole or share), "give a whole number > 0, a share in (0, 1], or None")
         return min(features, int(count) if whole else max(1, int(float(count) * features)))
 
-    def _rank(self, path: Path, wanted: int | None) -> None:
+    def _box(self, wanted: int | None, mass: float) -> float:
+        """C; the targets, in units of their spread, have the norm √mass, of which each of n features has its share."""
+        if isinstance(self.C, str):
+            need(self, "C", self.C == "auto", 'give C > 0 or "auto"')
+            return np.inf if wanted is None else float(np.sqrt(mass)) / wanted
+        sized = isinstance(self.C, numbers.Real) and float(self.C) > 0
+        need(self, "C", bool(sized), 'give C > 0 or "auto"')
+        return float(self.C)
+
+    def _rank(self, path: Path, wanted: int | None, agreement: np.ndarray) -> None:
         size = np.abs(path.alphas) if path.alphas.ndim == 2 else np.abs(path.alphas).max(axis=1)
         ever = (size > 0.0).any(axis=0)
         entry = np.where(ever, (size > 0.0).argmax(axis=0), len(size))
         at_entry = np.where(ever, size[np.minimum(entry, len(size) - 1), np.arange(size.shape[1])], 0.0)
-        order = np.lexsort((-at_entry, entry))
+        order = np.lexsort((-agreement, -at_entry, entry))  # of those that come in at a bound, who agrees most
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(1, len(order) + 1)
         self.ranking_ = np.where(ever, ranks, int(ever.sum()) + 1)

@@ -114,8 +114,8 @@ def _pair_step(ai, ak, Fi, Fk, qii, qkk, qik, eps_i, eps_k, low_i, high_i, low_k
 def _partner(i, alone, worst, row, alpha, F, diag, eps, lower, upper):
     """The variable k whose step together with α_i is longest (26).
 
-    Where the minimum (22) lies no further away than the longest step so far, no box makes a longer one of it: what a box
-    leaves lies between (22) and the steps of either variable alone, which are no longer than the largest violation.
+    Where the minimum (22) lies no further away than the longest step so far, no box makes a longer one of it: what is
+    left of it lies between (22) and the steps of either variable alone, of the largest violation / Q_ii at most.
     """
     k, longest = -1, abs(alone - alpha[i])
     side = 1.0 if (F[i] < 0.0 if alpha[i] == 0.0 else alpha[i] > 0.0) else -1.0
@@ -126,8 +126,9 @@ def _partner(i, alone, worst, row, alpha, F, diag, eps, lower, upper):
         det = diag[i] * diag[j] - row[j] * row[j]
         other = 1.0 if (gi * row[j] > F[j] * diag[i] if alpha[j] == 0.0 else alpha[j] > 0.0) else -1.0
         gj = F[j] + eps[j] * other
-        reach = max(abs(gj * row[j] - gi * diag[j]), abs(gi * row[j] - gj * diag[i]), worst * det)
-        if k >= 0 and reach <= longest * det and det > SINGULAR * diag[i] * diag[j]:
+        reach = max(abs(gj * row[j] - gi * diag[j]), abs(gi * row[j] - gj * diag[i]))
+        alike = not det > SINGULAR * diag[i] * diag[j]
+        if k >= 0 and not alike and reach <= longest * det and worst <= longest * min(diag[i], diag[j]):
             continue
         a, b = _pair_step(
             alpha[i], alpha[j], F[i], F[j], diag[i], diag[j], row[j], eps[i], eps[j],
