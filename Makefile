@@ -35,12 +35,13 @@ demo: $(READY)
 	@$(BIN)/python -m maxmargin demo
 
 # One BLAS thread for each of the two workers, or they take each other's core.
-# What rounding could change is run once more with the BLAS kernels of another processor (none where BLAS has no others).
+# What rounding could change is run once more with the BLAS kernels of another processor (none where BLAS has no others):
+# of the grid the problems with duplicates, in which ties make rounding count most.
 test: lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 	@core=$$($(BIN)/python tests/other_core.py); test -z "$$core" || ( \
 		echo "Once more, with BLAS as for $$core:"; \
-		OPENBLAS_CORETYPE=$$core OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ROUNDING) )
+		OPENBLAS_CORETYPE=$$core OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ROUNDING) -k "not (test_grid and (plain or weighted))" )
 
 # Failures are told with their seeds; `cd tests && ../.venv/bin/python -m campaign --seed N` shows one of them.
 campaign: $(READY)
