@@ -92,7 +92,7 @@ def parts_of(problem: Problem, model) -> list[Part]:
         full[support] = coef
         weights = None
         if seen:
-            Kc, size, weights = linear_sums(X[rows], full[rows], W[number], free)
+            Kc, size, weights = linear_sums(X[rows], full[rows], W[number], X.mean(axis=0) if free else None)
         elif kernel is None:
             Kc, size = textbook.kernel_sum(None, X[rows], support, coef)
         else:
@@ -133,18 +133,22 @@ def parts_of(problem: Problem, model) -> list[Part]:
     return parts
 
 
-def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, free: bool):
+def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, middle: np.ndarray | None):
     """(Kc, its size, what the published weights give) for a linear kernel.
 
     Where the bias is free, Σ c is next to nothing: v = Σ c_i x_i is added up from rows that are seen from their mean.
-    What Σ c misses by rounding is a constraint's affair, and rounding of f.
+    What Σ c misses by rounding is a constraint's affair, and rounding of f. All problems of a model share one origin for
+    their features, so weights are known to the rounding of rows that are seen from the ``middle`` of all rows (None:
+    the bias is not free).
     """
+    free = middle is not None
     mean = X.mean(axis=0) if free else np.zeros(X.shape[1])
     near = X - mean
+    seen = np.maximum(np.abs(near), np.abs(X - middle)) if free else np.abs(X)
     sum_of_all = fsum(coef)
     held = free and abs(sum_of_all) <= textbook.HELD * float(np.abs(coef).sum())
     v = near.T @ coef + sum_of_all * mean
-    size = np.abs(X) @ (np.abs(v) + np.abs(near).T @ np.abs(coef))
+    size = np.abs(X) @ (np.abs(v) + seen.T @ np.abs(coef))
     size += np.abs(X) @ np.abs(mean) * (abs(sum_of_all) / textbook.UNIT if held else 0.0)
     far = float(np.abs(X @ (w - v)).max(initial=0.0))
     half = 0.5 * float((w - v) @ (w - v))
