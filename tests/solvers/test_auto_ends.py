@@ -7,12 +7,12 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import QP, SVC, SVR, NuSVR, OneClassSVM
+from maxmargin import QP, SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, as_gram
 from maxmargin.solution import Status
-from maxmargin.solvers import Auto, Decomposition, InteriorPoint, auto
+from maxmargin.solvers import MPD, Auto, Decomposition, InteriorPoint, auto
 from maxmargin.solvers.parts.reach import LOOKS_A_FETCH, out_of_reach, pair_patience, slope_rounding
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 from watchdog import within
@@ -113,8 +113,9 @@ def test_patience_follows_what_the_interior_method_would_cost():
     np.testing.assert_array_equal(pair_patience(rbf, sizes), [pair_patience(rbf, n) for n in sizes])
 
 
-def test_rows_that_are_not_at_hand_cost_patience():
-    """With room for few rows a step is mostly the call that fetches them: pair steps give way sooner."""
+@pytest.mark.parametrize("solver", [Decomposition, MPD], ids=lambda solver: solver.__name__)
+def test_rows_that_are_not_at_hand_cost_patience(solver):
+    """With room for few rows a step is mostly the call that fetches them: such steps give way sooner."""
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(700, 2)), 2, axis=0) + 1e-7 * rng.normal(size=(1400, 2))
     y = np.where(rng.uniform(size=1400) < 0.5, 1.0, -1.0)
@@ -122,11 +123,24 @@ def test_rows_that_are_not_at_hand_cost_patience():
     patience = 20 * LOOKS_A_FETCH / 1400**2
     found = {}
     for size in (0.03, "auto"):
-        few = Decomposition(patience=patience, cache_size=size, growing=False, merging=False, shrinking=False)
+        few = solver(patience=patience, cache_size=size, growing=False, shrinking=False)
+        if solver is Decomposition:
+            few.merging = False
         found[size] = few.solve(qp, Goal(violation=1e-6))
         assert found[size].status is Status.EXHAUSTED
     assert len(found[0.03].history) <= 21 + 1
     assert found["auto"].n_iter > 2 * found[0.03].n_iter
+
+
+def test_parametric_functions_wait_no_longer_than_for_the_interior_method():
+    """With room for six rows mpd would take a hundred times as many steps (127 077, not 1 207)."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 10))
+    y = np.where(X[:, 0] + rng.normal(size=800) > 0, 1, -1)
+    m = NuSVC(nu=0.4, tol=3e-6, cache_size=0.02, parametric=[lambda X: X[:, 1] ** 2]).fit(X, y)
+    assert m.status_.converged
+    assert m.solver_ == "interior-point"
+    assert m.n_iter_.sum() * 6 <= pair_patience(KernelGram(Kernel("rbf", m._gamma), X, 1), 800) * 800**2
 
 
 # -- goals that float64 cannot reach -------------------------------------------------------------------------------

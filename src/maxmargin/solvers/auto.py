@@ -10,7 +10,8 @@
 |                                                    | as much, and pair steps again                                 |
 | a kernel, a squared loss, noise: most points of a    | Newton: one system of all of them in place of steps on each;  |
 |   large problem have a coefficient                   | then as above                                                |
-| a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method        |
+| a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method once   |
+|                                                    | mpd has cost as much, and mpd again                           |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
 | features, a tiny problem                            | decomposition, which is exact there                           |
@@ -178,7 +179,7 @@ def kernel_plan(qp: QP) -> list[Try]:
     form = linear_form(qp.H)
     dense = qp.n <= DENSE_UP_TO or (form is not None and form.rows.d <= FACTOR_UP_TO)
     if not pairs_keep(qp):
-        return [Try("mpd"), Try("interior-point")] if dense else [Try("mpd")]
+        return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
     if not dense:
         last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
         if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
@@ -222,7 +223,7 @@ def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
 
 
 def pair_trial(qp: QP, times: float = 1.0, rank: int | None = None) -> dict:
-    """How long pair steps may take where there is the interior method: as long as that does, or a multiple of it."""
+    """How long pair steps, or mpd's, may take where there is the interior method: as long as that does, or a multiple of it."""
     return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n, rank))}
 
 

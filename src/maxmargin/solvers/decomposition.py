@@ -45,14 +45,13 @@ from .parts.limits import MARGIN, NEAR, Aim, Progress
 from .parts.newton_finish import NEWTON_WORK, newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import Levels, PartWithSums, sums_of_sample
-from .parts.reach import LOOKS_A_FETCH, ROUNDINGS, slope_rounding
+from .parts.reach import ROUNDINGS, slope_rounding
 from .parts.small_sets import small_set_steps
 from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
 
 __all__ = ["SMO", "Decomposition"]
 
 INNER_TOL = 0.3  # share of the violation that a working set may keep
-ROWS_A_LOOK = 4  # entries of rows that are subtracted together in the time of a look at a variable
 
 
 @dataclass
@@ -124,7 +123,6 @@ class Run(WorkingSets):
         # At the variables' last β, with the boxes of the sample at hand
         self.level, self.objective = np.zeros(groups.count), 0.0
         self.share = 1.0  # of the variables in that sample
-        self.looks, self.most_looks = 0, options.patience * qp.n * qp.n  # variables that steps look at
 
     @property
     def pairs(self) -> bool:
@@ -255,7 +253,7 @@ class Run(WorkingSets):
             self.iteration += 1
             stop = self._record(part, objective, violation)
             solved = violation < tol[0]
-            tired = self._room(len(part.index)) < 1
+            tired = self.room(len(part.index)) < 1
             unbounded = np.abs(part.beta).max() > HUGE
             rounded = violation <= ROUNDINGS * slope_rounding(part.diag, part.p, part.beta)
             stalled = rounded or progress.stalled(objective, violation)
@@ -266,7 +264,6 @@ class Run(WorkingSets):
                 if stuck is not None:
                     return Status.CONVERGED, stuck
             missing = self._small_steps(part, tol[0])
-            self.looks += LOOKS_A_FETCH if missing >= 0 else 0
             if missing >= 0 and self.pairs:
                 self._fetch_pair(part, missing)
             elif missing >= 0:
@@ -290,7 +287,7 @@ class Run(WorkingSets):
 
     def _small_steps(self, part: PartWithSums, tol: float) -> int:
         """Steps on pairs or small sets of all variables, for a while or until a row is missing: which one, or −1."""
-        most = min(self._room(len(part.index)), max(100, self.sizes.call // len(part.index)))
+        most = min(self.room(len(part.index)), max(100, self.sizes.call // len(part.index)))
         rows = (self.cache.slab, self.cache.slot)
         if not part.grouped:
             steps, _, missing = single_steps(*rows, part.variables, tol, most)
@@ -298,16 +295,8 @@ class Run(WorkingSets):
             # The best pair needs a pass over all variables; with many of them a small set a pass does more.
             leaf = pair_steps if self.pairs or len(part.index) <= self.sizes.pairs else small_set_steps
             steps, _, missing = leaf(*rows, part.variables, part.edges, self.second_order, tol, most)
-        self._count(steps, len(part.index))
+        self.count(steps, len(part.index))
         return missing
-
-    def _room(self, width: int) -> int:
-        """Steps over so many variables that we may still make."""
-        return int(min(self.most_steps - self.steps, max(0.0, self.most_looks - self.looks) // width))
-
-    def _count(self, steps: int, width: int) -> None:
-        self.steps += steps
-        self.looks += steps * width
 
     def _fetch_pair(self, part: PartWithSums, missing: int) -> None:
         """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
@@ -315,7 +304,7 @@ class Run(WorkingSets):
         first, most = part.worst(*levels), min(self.sizes.block, self.cache.capacity)
         others = part.steepest(self.sizes.block, levels, self.cache.slot < 0)
         others = others[(others != missing) & (others != first)][: max(0, most - 2)]
-        self.cache.fetch(np.unique(np.concatenate([[first, missing], others])))
+        self.fetch(np.unique(np.concatenate([[first, missing], others])))
 
     def _working_set(self, part: PartWithSums, levels: Levels, previous: np.ndarray) -> np.ndarray:
         """The most violating variables, and as many of the set before: free ones first."""
@@ -328,22 +317,21 @@ class Run(WorkingSets):
         tol = max(INNER_TOL * float((m - M).max()), 0.5 * tol)
         q, slots, found = len(W), self._fetch_with_next(part, levels, W), part.variables.take(W)
         K = self.block(W, slots)
-        most = min(self._room(q), max(1000, self.sizes.call // q))
+        most = min(self.room(q), max(1000, self.sizes.call // q))
         if part.grouped:
             edges = np.searchsorted(W, part.edges)
             steps, _, _ = pair_steps(K, np.arange(q), found, edges, self.second_order, tol, most)
         else:
             steps, _, _ = single_steps(K, np.arange(q), found, tol, most)
-        self._count(steps, q)
-        rows = self.subtract(part.v, slots, part.take_over(W, found))
-        self.looks += rows * len(part.v) // ROWS_A_LOOK
+        self.count(steps, q)
+        self.subtract(part.v, slots, part.take_over(W, found))
 
     def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
         """The slots of W; a block that is not full also brings rows of the variables that will be next."""
         missing = int((self.cache.slot[W] < 0).sum())
         spare = min(-missing % self.sizes.block, self.cache.capacity - len(W))
         if spare <= 0:
-            return self.cache.fetch(W)
+            return self.fetch(W)
         extra = part.steepest(2 * (missing + spare), levels, self.cache.slot < 0)
         extra = without(extra, W, len(part.index))[:spare]
-        return self.cache.fetch(np.concatenate([W, extra]))[: len(W)]
+        return self.fetch(np.concatenate([W, extra]))[: len(W)]

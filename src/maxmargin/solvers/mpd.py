@@ -89,6 +89,7 @@ class MPD:
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that grows
     newton: bool = True  # solve for the free variables and η at the end, where that is cheap
+    patience: float = np.inf  # steps a variable, at most; more where they look at fewer than all variables
     cache_size: float | str = "auto"  # megabytes for kernel rows
     trace: int = 0  # iterations of Algorithm 1 to record: both violations, η, dual and Hessian steps so far
     seed: int = 0  # order in which the sample grows
@@ -252,7 +253,7 @@ class Run(WithMultipliers):
             violation, lack = float(pull.max()), float(np.abs(self.r).max(initial=0.0))
             stop = self._record(np.nan, violation, len(part.index))  # Aβ = b does not hold yet: no bound of anything
             solved = violation < tol_p and lack < tol_d
-            tired = self.steps >= self.most_steps
+            tired = self.room(len(part.index)) < 1
             unbounded = np.abs(part.beta).max() > HUGE
             slow = self.options.newton and newton_due(self.steps - begun, self.qp.n)
             if solved or stop or tired or unbounded or slow:
@@ -309,14 +310,14 @@ class Run(WithMultipliers):
             tol_p=inner_p,
             tol_d=inner_d if self.joint else np.inf,
             whole=whole,
-            most=min(self.most_steps - self.steps, max(1000, self.sizes.call // q)),
+            most=min(self.room(q), max(1000, self.sizes.call // q)),
         )
 
     def _improve(self, part: PartWithMultipliers, S: WorkingSet, rules: Rules) -> None:
         """Algorithm 1 on the working set, then v brought up to date everywhere."""
         found, eta, r = S.variables(part), self.eta.copy(), self.r.copy()
         steps, duals = algorithm_1(S.H, found, Constraints(S.Q, self.eta, self.r), S.hessian, rules, self.trace)
-        self.steps += steps + duals
+        self.count(steps + duals, len(S.W))
         change = part.take_over(S.W, found)
         if rules.whole:
             part.v = found.v

@@ -53,7 +53,7 @@ class WorkingSet:
 
     def __init__(self, run: WithMultipliers, part: PartWithMultipliers, W: np.ndarray) -> None:
         self.W = W
-        self.slots = run.cache.fetch(W)
+        self.slots = run.fetch(W)
         self.Q = np.ascontiguousarray(part.Q[:, W])
         self.H = run.block(W, self.slots)
         self.H += run.rho * (self.Q.T @ self.Q)

@@ -32,11 +32,13 @@ from ...solution import Status
 from .fixed_sums import offsets
 from .limits import LOOK_WORK, NEAR, WIDE_BELOW, most_steps
 from .pair_steps import Variables, gather, subtract_rows
+from .reach import LOOKS_A_FETCH
 
 __all__ = ["GROW_TOL", "Part", "Sizes", "WorkingSets", "sent_to", "without"]
 
 GROWTH = 4  # times as many variables are in the next sample
 GROW_TOL = 0.1  # violation that a sample may keep, whose solution is only a start
+ROWS_A_LOOK = 4  # entries of rows that are subtracted together in the time of a look at a variable
 STUCK_LOOKS = 2  # looks in a row at which a variable could not move, before it counts as stuck
 SHRINK_SHARE = 0.2  # share of the variables that must be stuck before it pays to make the problem smaller
 
@@ -130,6 +132,7 @@ class WorkingSets(ABC):
         self.v = np.full(qp.n, np.nan)  # where it is known, the direction in which β wants to go
         self.steps = self.iteration = 0
         self.most_steps = most_steps(goal, qp.n)
+        self.looks, self.most_looks = 0, options.patience * qp.n * qp.n  # variables that steps look at (reach.py)
 
     # -- what a solver adds -----------------------------------------------------------------------------------
 
@@ -166,6 +169,15 @@ class WorkingSets(ABC):
         if tired:
             return Status.MAX_ITERATIONS if 0 < self.goal.max_iter <= self.steps else Status.EXHAUSTED
         return Status.UNBOUNDED if unbounded else Status.STALLED
+
+    def room(self, width: int) -> int:
+        """Steps over so many variables that we may still make."""
+        return int(min(self.most_steps - self.steps, max(0.0, self.most_looks - self.looks) // width))
+
+    def count(self, steps: int, width: int) -> None:
+        """Remember that so many steps have looked at so many variables each."""
+        self.steps += steps
+        self.looks += steps * width
 
     def open_cache(self) -> None:
         self.cache = None  # type: ignore[assignment]  # what the one before holds is free first
@@ -235,10 +247,15 @@ class WorkingSets(ABC):
         th.spread(lambda a, b: gather(slab, slots, W, K, a, b), q, self.gram.threads, grain=64, align=16)
         return K
 
-    def subtract(self, v: np.ndarray, slots: np.ndarray, change: np.ndarray) -> int:
-        """v −= Σ change_k row_k; returns how many rows that took."""
+    def fetch(self, index: np.ndarray) -> np.ndarray:
+        """The slots of these variables' rows, which are made where they are missing."""
+        self.looks += LOOKS_A_FETCH if (self.cache.slot[index] < 0).any() else 0
+        return self.cache.fetch(index)
+
+    def subtract(self, v: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
+        """v −= Σ change_k row_k."""
         moved = np.flatnonzero(change)
         slab, slots, change = self.cache.slab, slots[moved], change[moved]
         grain = th.grain(len(slots))
         th.spread(lambda a, b: subtract_rows(slab, slots, change, v, a, b), len(v), self.gram.threads, grain)
-        return len(slots)
+        self.looks += len(slots) * len(v) // ROWS_A_LOOK
