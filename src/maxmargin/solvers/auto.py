@@ -223,7 +223,7 @@ def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
 
 
 def pair_trial(qp: QP, times: float = 1.0, rank: int | None = None) -> dict:
-    """How long pair steps, or mpd's, may take where there is the interior method: as long as that does, or a multiple of it."""
+    """How long pair steps or mpd may take where there is the interior method: as long as that, or a multiple of it."""
     return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n, rank))}
 
 
