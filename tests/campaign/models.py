@@ -137,9 +137,10 @@ def linear_sums(X: np.ndarray, coef: np.ndarray, w: np.ndarray, middle: np.ndarr
     """(Kc, its size, what the published weights give) for a linear kernel.
 
     Where the bias is free, Σ c is next to nothing: v = Σ c_i x_i is added up from rows that are seen from their mean.
-    What Σ c misses by rounding is a constraint's affair, and rounding of f. All problems of a model share one origin
-    for their features, so weights are known to the rounding of rows that are seen from the ``middle`` of all rows (None:
-    the bias is not free).
+    What Σ c misses by rounding is a constraint's affair, and rounding of f.
+
+    All problems of a model share one origin for their features, so weights are known to the rounding of rows that are
+    seen from the ``middle`` of all rows (None: the bias is not free).
     """
     free = middle is not None
     mean = X.mean(axis=0) if free else np.zeros(X.shape[1])
