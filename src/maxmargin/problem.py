@@ -126,14 +126,15 @@ class QP:
         The last product is kept: what a solver ends with is what is certified, and products are dear.
         """
         beta = np.ascontiguousarray(beta, np.float64)
-        if self._rounded(beta):
+        seen = self.H.seen(beta) if hasattr(self.H, "seen") else beta
+        if self._rounded(seen):
             return self._last["H_beta"]
         # Of features there may be many millions of rows: their β is not kept, but what tells it from others.
-        name = _digest(beta) if self._last.get("beta") is None else None
+        name = _digest(seen) if self._last.get("beta") is None else None
         if name is not None and self._last.get("name") == name:
             return self._last["H_beta"]
         self._last.update(name=name, **self._products(beta))
-        self._last["beta"] = beta.copy() if self._last["w"] is None and np.isfinite(beta).all() else None
+        self._last["beta"] = seen.copy() if self._last["w"] is None and np.isfinite(seen).all() else None
         return self._last["H_beta"]
 
     def _rounded(self, beta: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cases import with_sizes
-from maxmargin import SVC, host, monitor
+from maxmargin import SVC, NuSVR, host, monitor
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
@@ -207,6 +207,22 @@ def test_what_is_published_is_not_multiplied_again(monkeypatch):
     assert any(beta.any() for beta in multiplied)
     for k, beta in enumerate(multiplied):
         assert not any(np.array_equal(beta, other) for other in multiplied[k + 1 :])
+
+
+@pytest.mark.parametrize("looks", [2, 6, 12])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_two_variables_of_a_point_are_one_coefficient(fit_intercept, looks, large, monkeypatch):
+    """A ν-SVR that is stopped has u and v that cancel; what is published is u + v, whose product is known."""
+    multiplied = []
+    products = QP._products
+    monkeypatch.setattr(QP, "_products", lambda qp, beta: multiplied.append(beta) or products(qp, beta))
+    monkeypatch.setattr(monitor, "clock", LookedAt())
+    X, y = points()
+    machine = NuSVR(nu=0.5, C=10.0, gamma=0.5, time_limit=looks + 0.5, n_jobs=1, fit_intercept=fit_intercept)
+    with pytest.warns(match="time limit"):
+        machine.fit(X, X[:, 1] + 0.1 * y)
+    assert len(multiplied) == 1
+    assert machine.certificate_.relative_gap <= 2.0
 
 
 def test_a_reason_is_the_real_one_without_a_limit_of_iterations():

@@ -1,5 +1,7 @@
 """ASVM: linear machines with a squared hinge, whatever the bias, in a few factorisations."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from maxmargin.formulations import CSVC, Samples, SemiParametric
 from maxmargin.gram import Factored, Kernel, KernelGram, Shifted, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
+from maxmargin.rows import blocks
 from maxmargin.solution import Status
 from maxmargin.solvers import asvm, solve
 
@@ -100,6 +103,29 @@ def test_it_looks_while_a_matrix_is_added_up():
     monitor.look = stop_at_the_third
     found = asvm.ASVM().solve(qp, monitor=monitor)
     assert len(looks) == 3 and found.status is Status.TIME_LIMIT and not found.beta.any()
+
+
+@pytest.mark.parametrize("last", [30, 60, 90])
+def test_it_looks_before_each_tile_of_each_pass(monkeypatch, last):
+    """A system is followed by some ten passes over the rows, which together take longer than to add it up."""
+    qp = machine(n=2000, d=60)
+    events, monitor = [], Monitor()
+
+    def look():
+        events.append("look")
+        if events.count("look") == last:
+            raise Stopped(Status.TIME_LIMIT)
+
+    for name in ("dot", "t_dot"):
+        read = getattr(blocks.Dense, name)
+        monkeypatch.setattr(
+            blocks.Dense, name, lambda tile, *rest, read=read: events.append("read") or read(tile, *rest)
+        )
+    monitor.look = look
+    found = asvm.ASVM().solve(qp, monitor=monitor)
+    assert events.count("look") == last and found.status is Status.TIME_LIMIT
+    heard = len(events) - events[::-1].index("look")
+    assert "read" in events[:heard] and ("read", "read") not in set(pairwise(events[:heard]))
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])

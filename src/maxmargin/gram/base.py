@@ -81,6 +81,10 @@ class Gram(ABC):
     def block(self, index: np.ndarray) -> np.ndarray:
         """H[index, index] from exact entries in float64."""
 
+    def seen(self, v: np.ndarray) -> np.ndarray:
+        """What Hv depends on: v, or less of it."""
+        return v
+
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """Hv in float64; only the rows of nonzero entries are touched."""
         index = np.flatnonzero(v)

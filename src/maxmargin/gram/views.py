@@ -190,6 +190,9 @@ class Tiled(View):
         """The coefficients of each point, added up."""
         return np.bincount(self.point, beta, self.inner.n)
 
+    def seen(self, v: np.ndarray) -> np.ndarray:
+        return self._on_points(v)
+
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.inner.matvec(self._on_points(v))[self.point]
 
@@ -200,7 +203,7 @@ class Tiled(View):
         return self.inner.along(w)[self.point]
 
     def pulled(self, beta: np.ndarray) -> np.ndarray | None:
-        return None if self.inner.ridge is not None else self.inner.pulled(np.bincount(self.point, beta, self.inner.n))
+        return None if self.inner.ridge is not None else self.inner.pulled(self._on_points(beta))
 
     def take(self, index: np.ndarray) -> Gram:
         kept, point = np.unique(self.point[index], return_inverse=True)
@@ -259,6 +262,9 @@ class Signed(View):
     ) -> np.ndarray:
         summed = self.inner.combine(index, coef * self.sign[index], at, exact)
         return summed * (self.sign if at is None else self.sign[at])
+
+    def seen(self, v: np.ndarray) -> np.ndarray:
+        return self.inner.seen(self.sign * v)
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.sign * self.inner.matvec(self.sign * v)

@@ -102,8 +102,8 @@ class _Run:
         self.monitor = monitor
         factor = as_gram(qp.H).factor()
         assert factor is not None and factor.ridge is not None
-        self.Z, self.ridge = factor.rows, factor.ridge
-        self.watched = self.Z.watched(monitor.look)
+        self.ridge = factor.ridge
+        self.Z = factor.rows.watched(monitor.look)  # each tile of each pass may be the last
         self.equality = Equality.of(qp)
         diagonal = float(as_gram(qp.H).diag().mean())
         self.rho = AUGMENT * (diagonal if diagonal > 0 else 1.0)
@@ -111,48 +111,52 @@ class _Run:
         self.sign = np.where(np.isposinf(qp.upper), 1.0, -1.0)
         self.eta = np.zeros(self.equality.count)
         self.steps = self.iteration = 0
+        self.beta = np.zeros(qp.n)
         self.most_steps = goal.max_iter if goal.max_iter > 0 else 1000
 
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
         """The answer that proves most, and why we stopped."""
         qp, goal = self.qp, self.goal
         self.equality.feasible(np.zeros(qp.n), qp.lower, qp.upper, qp.eps)  # says so if there is no feasible point
-        beta = np.zeros(qp.n) if start is None else np.clip(np.asarray(start, np.float64), qp.lower, qp.upper)
         if start is not None:
-            self.eta = self.equality.multipliers(qp, beta, qp.times(beta))
+            self.beta = np.clip(np.asarray(start, np.float64), qp.lower, qp.upper)
+            self.eta = self.equality.multipliers(qp, self.beta, qp.times(self.beta))
         aim = Aim(goal.first_violation)
         best: Answer | None = None
         for accuracy in aim.tries():
-            beta, status = self._multiplier_steps(beta, EACH_SIDE * accuracy, accuracy)
-            found = answer(qp, goal, self.equality.feasible(beta, qp.lower, qp.upper, qp.eps))
-            beta = found.beta
+            try:
+                status = self._multiplier_steps(EACH_SIDE * accuracy, accuracy)
+            except Stopped as stopped:  # with the last β that a step has led to
+                status = stopped.reason
+            found = answer(qp, goal, self.equality.feasible(self.beta, qp.lower, qp.upper, qp.eps))
+            self.beta = found.beta
             best = better(goal, best, found)
-            stop = self._record(-found.certificate.dual, found.certificate.violation, beta)
+            stop = self._record(-found.certificate.dual, found.certificate.violation)
             if goal.met(best.certificate) or stop or not status.converged:
                 return best, status if not status.converged and status is not Status.STALLED else stop or status
             aim.finer()
         assert best is not None
         return best, Status.STALLED
 
-    def _record(self, objective: float, violation: float, beta: np.ndarray) -> Status | None:
+    def _record(self, objective: float, violation: float) -> Status | None:
         self.iteration += 1
         return self.monitor.step(
-            self.iteration, objective, violation, int(np.count_nonzero(beta)), as_gram(self.qp.H).evals
+            self.iteration, objective, violation, int(np.count_nonzero(self.beta)), as_gram(self.qp.H).evals
         )
 
-    def _multiplier_steps(self, beta: np.ndarray, tol_p: float, tol_d: float) -> tuple[np.ndarray, Status]:
-        """β with a violation below tol_p and |Aβ − b| below tol_d."""
+    def _multiplier_steps(self, tol_p: float, tol_d: float) -> Status:
+        """Make the violation of β less than tol_p and |Aβ − b| less than tol_d."""
         before = np.inf
         for _ in range(ROUNDS):
             p = self.qp.p + self.equality.Q.T @ (self.eta - self.rho * self.equality.c)
-            beta, status = self._active_sets(beta, p, tol_p)
-            r = self.equality.residual(beta)
+            status = self._active_sets(p, tol_p)
+            r = self.equality.residual(self.beta)
             lack = float(np.abs(r).max(initial=0.0))
             if status not in NEAR or lack < tol_d or lack >= before:
-                return beta, status
+                return status
             before = lack
             self.eta = self.eta + self.rho * r
-        return beta, Status.STALLED
+        return Status.STALLED
 
     def _columns(self, v: np.ndarray) -> np.ndarray:
         """[Z, √ρ Aᵀ]ᵀ v."""
@@ -163,29 +167,27 @@ class _Run:
         d = self.Z.d
         return self.Z.dot(w[:d]) + self.extra @ w[d:]
 
-    def _active_sets(self, beta: np.ndarray, p: np.ndarray, tol: float) -> tuple[np.ndarray, Status]:
+    def _active_sets(self, p: np.ndarray, tol: float) -> Status:
         """ASVM: min ½ βᵀ(ZZᵀ + ρAᵀA + D)β + pᵀβ with the signs of β given."""
+        beta = self.beta
         gradient = self._rows(self._columns(beta)) + self.ridge * beta + p
         solved = False
         while True:
             inward = self.sign * gradient  # ≥ 0 where β_i = 0, and 0 where it is not
             violation = float(np.where(beta != 0.0, np.abs(inward), np.maximum(-inward, 0.0)).max(initial=0.0))
             value = 0.5 * float(beta @ (gradient + p))
-            stop = self._record(np.nan, violation, beta)  # Aβ = b does not hold yet: no bound of anything
+            stop = self._record(np.nan, violation)  # Aβ = b does not hold yet: no bound of anything
             if violation < tol:
-                return beta, Status.CONVERGED
+                return Status.CONVERGED
             if stop:
-                return beta, stop
+                return stop
             if self.steps >= self.most_steps:
-                return beta, spent(self.goal)
+                return spent(self.goal)
             # Solved on B, as well as tol asks or a system can: those that violate the conditions join.
             solved = solved or float(np.abs(inward[beta != 0.0]).max(initial=0.0)) < tol
             basic = (beta != 0.0) | (inward < 0.0) if solved else beta != 0.0
             self.steps += 1
-            try:
-                direction = np.where(basic, self._solution_on(basic, p) - beta, 0.0)
-            except Stopped as stopped:
-                return beta, stopped.reason
+            direction = np.where(basic, self._solution_on(basic, p) - beta, 0.0)
             falls = (beta != 0.0) & (self.sign * (beta + direction) < 0.0)
             first = float((-beta[falls] / direction[falls]).min(initial=1.0))  # up to here nothing meets its bound
             length = 1.0
@@ -201,15 +203,15 @@ class _Run:
                     break
                 length = first if 0.5 * length < first < length else 0.5 * length
             if length < ROUNDED_VALUE or (solved and value - new_value <= ROUNDED_VALUE * abs(value)):
-                return beta, Status.STALLED
+                return Status.STALLED
             solved = length == 1.0 and np.array_equal(new != 0.0, basic)
-            beta = new
+            self.beta = beta = new
             gradient = self._rows(w) + self.ridge * beta + p
 
     def _solution_on(self, basic: np.ndarray, p: np.ndarray) -> np.ndarray:
         """−H_BB⁻¹ p_B, and 0 elsewhere."""
         theta = np.where(basic, 1.0 / self.ridge, 0.0)
-        normal = self.watched.normal(theta, self.extra)
+        normal = self.Z.normal(theta, self.extra)
         normal[np.diag_indices_from(normal)] += 1.0
         # Shifted where large features hide the 1 on the diagonal
         factor = factor_spd(normal, self.Z.threads, self.monitor.look)
