@@ -45,7 +45,7 @@ GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is roundin
 SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SHORT = 1 << 20  # bytes: these are copied and compared in a tenth of the time that a hash takes
-SPAN = 1 << 20  # variables that are looked at together, so that what is computed from them takes little memory
+SPAN = 1 << 14  # variables that are looked at together: what is computed from them stays in the processor's caches
 
 
 def _spans(n: int) -> list[slice]:
@@ -158,6 +158,8 @@ class QP:
     def settled(self, beta: np.ndarray) -> np.ndarray:
         """β in its box, and on a bound or at 0 where it lies next to it: then it counts as lying there."""
         beta = np.clip(beta, self.lower, self.upper)
+        if not beta.any():
+            return np.zeros(self.n)
         most = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), np.abs(beta).max(initial=0.0))
         for place in (np.clip(0.0, self.lower, self.upper), self.lower, self.upper):
             if not np.isfinite(place).any():
@@ -242,12 +244,15 @@ class QP:
     def _best(self, r: np.ndarray, at: slice) -> np.ndarray:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
-        z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
-        if self.ridge is not None:
-            d = self.ridge[at]
-            shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
-            z = np.where(d > 0, np.clip(shrunk / np.where(d > 0, d, 1.0), lower, upper), z)
-        return z
+        d = 0.0 if self.ridge is None else self.ridge[at]
+        curved = d > 0.0
+        z = 0.0
+        if not np.all(curved):
+            z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
+        if not np.any(curved):
+            return z
+        shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
+        return np.where(curved, np.clip(shrunk / np.where(curved, d, 1.0), lower, upper), z)
 
     def _blurred(self, beta: np.ndarray, slope: np.ndarray, drift: float) -> float:
         """By how much the primal value may grow at most where each slope is wrong by ``drift``.
@@ -367,11 +372,11 @@ class ERM:
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The β that have a dual value: −C times the domain of the conjugate."""
-        low, high = self.loss.domain
-        ends = np.vstack([np.zeros(self.n) if end == 0.0 else -self.cost * end for end in (high, low)])
+        upper, lower = (np.zeros(self.n) if end == 0.0 else -self.cost * end for end in self.loss.domain)
         if not self.loss.classification:
-            return ends[0], ends[1]
-        return np.where(self.y > 0, ends[0], -ends[1]), np.where(self.y > 0, ends[1], -ends[0])
+            return lower, upper
+        positive = self.y > 0
+        return np.where(positive, lower, -upper), np.where(positive, upper, -lower)
 
     def dual(self, beta: np.ndarray, penalty: float) -> float:
         """The dual value of a β in its box with φβ = 0; penalty is ½ βᵀKβ."""

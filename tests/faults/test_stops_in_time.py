@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from cases import with_sizes
-from maxmargin import SVC, NuSVR, host, monitor
+from maxmargin import SVC, LinearSVC, NuSVR, host, monitor
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, make_solver
-from maxmargin.solvers.parts import newton_systems, small_problems
+from maxmargin.solvers.parts import fixed_sums, newton_systems, small_problems
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 from maxmargin.solvers.parts.working_sets import Sizes
 
@@ -241,3 +241,25 @@ def test_many_small_problems_without_a_limit_of_iterations_go_on_with_other_solv
     assert [found.violation < 1e-3 for found in model.certificates_] == [True] * 3
     with pytest.warns(match="raise max_iter"):
         SVC(C=10.0, max_iter=1).fit(X, y)
+
+
+def test_a_class_whose_turn_comes_too_late_is_looked_at_once(monkeypatch):
+    """Of many samples each look at a vector of their length counts, once for each class."""
+    counts = {"_kinds": 0, "multipliers": 0, "_certificate": 0}
+
+    def counted(owner, name):
+        once = getattr(owner, name)
+
+        def count(*args):
+            counts[name] += 1
+            return once(*args)
+
+        monkeypatch.setattr(owner, name, count)
+
+    counted(fixed_sums, "_kinds")
+    counted(fixed_sums.Groups, "multipliers")
+    counted(QP, "_certificate")
+    X, _ = points(2000)
+    with pytest.warns(match="time limit"):
+        LinearSVC(time_limit=1e-9, n_jobs=1).fit(X, np.arange(2000) % 10)
+    assert counts == dict.fromkeys(counts, 10)

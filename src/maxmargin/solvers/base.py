@@ -128,7 +128,7 @@ def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.nda
         yield equality.T.T @ equality.multipliers(qp, beta, H_beta)
         return
     yield groups.multipliers(qp, beta, H_beta)
-    if groups.count:
+    if groups.can_balance(qp):
         yield groups.balanced(qp, beta, H_beta)
 
 

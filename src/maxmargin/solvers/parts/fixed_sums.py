@@ -38,7 +38,7 @@ class Groups:
         k = len(qp.A)
         if k == 0:
             return cls(np.zeros(qp.n, np.int64), np.zeros((0, 0)), np.zeros(0))
-        columns, label = _kinds(qp.A)
+        columns, label = qp.kept("kinds", _kinds)
         if columns.shape == (1, 1) and columns[0, 0] != 0.0:
             return cls(label, columns, qp.b / columns[0, 0])
         if not pairs_keep(qp):
@@ -92,21 +92,18 @@ class Groups:
             return np.zeros(0)
         v = -(H_beta + qp.p)
         rise, fall = offsets(beta, qp.lower, qp.upper, qp.eps)
-        groups = [self.label == g for g in range(self.count)]
-        m = np.array([(v + rise)[inside].max(initial=-BIG) for inside in groups])
-        M = np.array([(v + fall)[inside].min(initial=BIG) for inside in groups])
+        up, down = v + rise, v + fall
+        groups = [self.label == g for g in range(self.count)] if self.count > 1 else [slice(None)]
+        m = np.array([up[inside].max(initial=-BIG) for inside in groups])
+        M = np.array([down[inside].min(initial=BIG) for inside in groups])
         return self._of_levels(midway(m, M))
 
     def balanced(self, qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> np.ndarray:
         """The η whose gap is least, for a β that is not optimal: where it sends the variables, the sums are right.
 
         A variable goes from its upper bound by way of 0 to its lower bound as the level of its group rises past v − ε
-        and v + ε; the level is where the sum of all passes what it must be. That is so where boxes end and nothing but
-        their ends holds a variable back.
+        and v + ε; the level is where the sum of all passes what it must be.
         """
-        ends = np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all()
-        if not ends or qp.ridge is not None:
-            return self.multipliers(qp, beta, H_beta)
         v = -(H_beta + qp.p)
         zero = np.clip(0.0, qp.lower, qp.upper)
         levels = np.zeros(self.count)
@@ -120,6 +117,10 @@ class Groups:
             levels[g] = at[order[int(passed.argmax())]] if passed.any() else at.max()
         return self._of_levels(levels)
 
+    def can_balance(self, qp: QP) -> bool:
+        """Whether there are sums, boxes end, and nothing but their ends holds a variable back."""
+        return bool(self.count and qp.ridge is None and np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all())
+
     def _of_levels(self, levels: np.ndarray) -> np.ndarray:
         """η of the levels of the groups."""
         if self.count == 0:
@@ -132,24 +133,24 @@ class Groups:
 def pairs_keep(qp: QP) -> bool:
     """Whether steps of two variables can keep Aβ = b: variables with the same column of A form a group, and the
     columns of the groups are linearly independent. It is found once."""
-    return qp.kept("pairs keep", lambda qp: _pairs_keep(qp.A))
+    return qp.kept("pairs keep", _pairs_keep)
 
 
-def _pairs_keep(A: np.ndarray) -> bool:
-    if not len(A):
+def _pairs_keep(qp: QP) -> bool:
+    if not len(qp.A):
         return True
-    columns, _ = _kinds(A)
+    columns, _ = qp.kept("kinds", _kinds)
     if columns.shape == (1, 1) and columns[0, 0] != 0.0:
         return True
-    return columns.shape[1] <= len(A) and bool(np.linalg.matrix_rank(columns) == columns.shape[1])
+    return columns.shape[1] <= len(qp.A) and bool(np.linalg.matrix_rank(columns) == columns.shape[1])
 
 
-def _kinds(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _kinds(qp: QP) -> tuple[np.ndarray, np.ndarray]:
     """The distinct columns of A in their order, and which of them each column is.
 
     Where there are more of them than rows, they are not looked for to the end: pair steps cannot keep so many.
     """
-    found: list[np.ndarray] = []
+    A, found = qp.A, []
     label = np.zeros(A.shape[1], np.int64)
     rest = np.ones(A.shape[1], bool)
     while rest.any() and len(found) <= len(A):
@@ -178,6 +179,8 @@ def offsets(beta, lower, upper, eps) -> tuple[np.ndarray, np.ndarray]:
 def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
     """β moved into the box, then along each group, in the order of v, until its sum is right."""
     beta = np.clip(beta, lower, upper)
+    if not sums.any() and not beta.any():
+        return beta
     for g in range(groups.count):
         inside = np.flatnonzero(groups.label == g)
         missing = sums[g] - beta[inside].sum()
