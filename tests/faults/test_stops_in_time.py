@@ -5,10 +5,13 @@ The clock of these tests moves on by a second at each look, so that a limit is a
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from cases import with_sizes
-from maxmargin import SVC, LinearSVC, NuSVR, host, monitor
-from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
+from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
+from maxmargin.estimators import classification, folds, regression
+from maxmargin.formulations import CSVC, EpsilonSVR, OneClass, Samples, SemiParametric
+from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, base, low_rank
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
@@ -25,7 +28,7 @@ KINDS = {
     "c_svc": lambda X: CSVC(10.0),
     "squared": lambda X: CSVC(10.0, "squared_hinge"),
     "no bias": lambda X: CSVC(10.0, fit_intercept=False),
-    "nu_svc": lambda X: NuSVC(0.3),
+    "nu_svc": lambda X: NuSVCFormulation(0.3),
     "one_class": lambda X: OneClass(0.3),
     "epsilon_svr": lambda X: EpsilonSVR(10.0, 0.01),
     "parametric": lambda X: SemiParametric(CSVC(10.0), np.ascontiguousarray(X.T[:1])),
@@ -223,6 +226,46 @@ def test_two_variables_of_a_point_are_one_coefficient(fit_intercept, looks, larg
         machine.fit(X, X[:, 1] + 0.1 * y)
     assert len(multiplied) == 1
     assert machine.certificate_.relative_gap <= 2.0
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=10.0, probability=True),
+        SVC(C=10.0, probability=True, loss="squared_hinge"),
+        SVC(C=10.0, probability=True, parametric=[lambda X: X[:, 0]]),
+        SVC(C=10.0, probability=True, fit_intercept=False),
+        NuSVC(probability=True),
+        NuSVC(probability=True, fit_intercept=False),
+        SVR(C=10.0, probability=True),
+        NuSVR(C=10.0, probability=True),
+        NuSVR(C=10.0, probability=True, fit_intercept=False),
+    ],
+    ids=lambda machine: f"{type(machine).__name__} {machine.fit_intercept}",
+)
+def test_folds_have_no_machines_of_their_own_after_a_stop(machine, monkeypatch):
+    """Each sample is decided by the fit without the samples of its fold; all of that costs less than a product."""
+    X, y = points(700)
+    seen = []
+
+    def watched(solving, solved, numbers):
+        solving.monitor.stopped, before = Status.CALLBACK, solving.gram.evals
+        found = folds.out_of_fold(solving, solved, numbers)
+        seen.append((solving.gram, solved, numbers, found, solving.gram.evals - before))
+        return found
+
+    for room in (classification, regression):
+        monkeypatch.setattr(room, "out_of_fold", watched)
+    monkeypatch.setattr(folds, "_known_rows", lambda *args: None)
+    clone(machine).set_params(gamma=0.5, max_iter=-1).fit(X, y)
+    [(gram, solved, numbers, found, evals)] = seen
+    decision, K = solved.decision, gram.block(np.arange(700))
+    same = numbers[:, None] == numbers
+    direct = np.where(same, 0.0, K) @ decision.coef + decision.intercept
+    if len(decision.parametric):
+        direct = direct + solved.problem.formulation.phi.T @ decision.parametric
+    np.testing.assert_allclose(found, direct, atol=1e-6 * np.abs(direct).max())
+    assert evals <= 0.3 * len(decision.points) * 700
 
 
 def test_a_reason_is_the_real_one_without_a_limit_of_iterations():

@@ -150,6 +150,19 @@ def test_a_bias_for_which_all_losses_are_lines(far):
     assert abs(asked.sum()) <= 1e-9 * np.abs(asked).sum()
 
 
+def test_a_slope_that_is_rounding_is_not_searched_along(monkeypatch):
+    """With as many of one class as of the other, the bias is where it belongs before the first step."""
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    cost = np.random.default_rng(1).uniform(0.1, 1.0, 200)
+    samples = Samples(KernelGram(Kernel("rbf", 0.5), X, 1), np.repeat([-1.0, 1.0], 200), np.tile(cost, 2))
+    qp = CSVC(C=1.0, loss="squared_hinge").qp(samples)
+    risk, none, asked = KernelRisk.of(qp), np.zeros(1), []
+    found = KernelRisk.asked
+    monkeypatch.setattr(KernelRisk, "asked", lambda risk, s: asked.append(None) or found(risk, s))
+    step = risk.lowest(qp.p + 1e-14, qp.A.T, none, none, 1.0)
+    assert len(asked) == 1 and abs(step[0]) < 1e-12
+
+
 @pytest.mark.parametrize("C", [1e3, 1e5])
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])
 def test_a_large_cost_is_proven(C, loss):

@@ -88,7 +88,7 @@ class Gram(ABC):
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """Hv in float64; only the rows of nonzero entries are touched."""
         index = np.flatnonzero(v)
-        return self.combine(index, v[index])
+        return self.combine(index, v[index]) if len(index) else np.zeros(self.n)
 
     def matmat(self, V: np.ndarray) -> np.ndarray:
         """HV for columns V in float64: one pass over the matrix for all of them, where there is a way."""

@@ -127,13 +127,15 @@ class KernelRisk:
         norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
         norms = np.where(norms > 0.0, norms, 1.0)
         columns, linear, bent = columns / norms, linear / norms, bent / norms**2
-        u, first, worst, waited = np.zeros(len(norms)), 0.0, np.inf, 0
+        u, first, worst, waited = np.zeros(len(norms)), None, np.inf, 0
         far = self.rounded(size * self.width())
         for _ in range(ROUNDS):
             at = s + columns @ u
             z = self.asked(at)
             slope = linear + bent * u - columns.T @ z
             left = float(np.abs(slope).max(initial=0.0))
+            if first is None:  # a slope that vanishes at once is what its terms leave of each other
+                first = float((np.abs(linear) + np.abs(columns).T @ np.abs(z)).max(initial=0.0))
             first, waited = max(first, left), 0 if left < 0.5 * worst else waited + 1
             worst = min(left, worst)
             if left <= ROUNDED_SOLUTION * first or waited > SUBSPACE_WAITS:
