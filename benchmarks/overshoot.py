@@ -211,7 +211,11 @@ def run(name: str, n: int, pairs: list[tuple[str, float]]) -> Iterator[dict]:
     machine, parameters, kind = CASES[name]
     X, y = data(kind, n)
     warnings.simplefilter("ignore")
-    stopped_fit(machine, parameters, X, y, max(limit for _, limit in pairs), "limit")
+    try:
+        stopped_fit(machine, parameters, X, y, max(limit for _, limit in pairs), "limit")
+    except MemoryError:
+        yield from [dict.fromkeys(COLUMNS[4:], "") | {"verdict": "refused: no memory for a matrix"}] * len(pairs)
+        return
     passes: dict[float, float] = {}
     for stop, limit in pairs:
         forget_peak()

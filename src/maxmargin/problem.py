@@ -244,12 +244,12 @@ class QP:
     def _best(self, r: np.ndarray, at: slice) -> np.ndarray:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
-        d = 0.0 if self.ridge is None else self.ridge[at]
+        d = np.zeros(1) if self.ridge is None else self.ridge[at]
         curved = d > 0.0
-        z = 0.0
-        if not np.all(curved):
+        z = np.zeros(1)
+        if not curved.all():
             z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
-        if not np.any(curved):
+        if not curved.any():
             return z
         shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
         return np.where(curved, np.clip(shrunk / np.where(curved, d, 1.0), lower, upper), z)

@@ -136,7 +136,8 @@ def _columns(
         kept = order[: max(1, rank)] - 1
         corner = np.tril(factor[: len(kept), : len(kept)])
         if p + len(kept) > len(Lt):
-            Lt = np.concatenate([Lt[:p], np.empty((min(most, 2 * len(Lt)) - p, n))])
+            Lt, before = np.empty((min(most, 2 * len(Lt)), n)), Lt
+            Lt[:p] = before[:p]  # no more than that: what was not touched yet is no memory
         _append(Lt[p : p + len(kept)], corner, R, kept, lacking, gram.threads)
         np.maximum(lacking, 0.0, out=lacking)
         lacking[J[kept]] = 0.0  # exactly: they are pivots

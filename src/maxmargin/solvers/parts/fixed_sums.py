@@ -150,7 +150,8 @@ def _kinds(qp: QP) -> tuple[np.ndarray, np.ndarray]:
 
     Where there are more of them than rows, they are not looked for to the end: pair steps cannot keep so many.
     """
-    A, found = qp.A, []
+    A = qp.A
+    found: list[np.ndarray] = []
     label = np.zeros(A.shape[1], np.int64)
     rest = np.ones(A.shape[1], bool)
     while rest.any() and len(found) <= len(A):
