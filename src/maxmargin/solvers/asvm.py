@@ -44,6 +44,7 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
 from .parts.limits import EACH_SIDE, NEAR, ROUNDS, Aim
+from .parts.line_search import ARMIJO
 from .parts.newton_systems import factor_spd
 from .parts.roundings import ROUNDED_SOLUTION, ROUNDED_VALUE
 
@@ -51,7 +52,6 @@ __all__ = ["ASVM"]
 
 MOST_FEATURES = 5000  # columns of Z: a factorisation of that size takes seconds
 AUGMENT = 100.0  # ρ in units of the mean of H's diagonal
-ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
 
 
 @dataclass

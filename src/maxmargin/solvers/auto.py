@@ -42,7 +42,9 @@ from .base import GOAL, beginning, judged, linear_form, run
 from .interior_point import screens
 from .newton import Newton
 from .parts.fixed_sums import pairs_keep
+from .parts.limits import SAMPLE_TOL
 from .parts.reach import out_of_reach, pair_patience
+from .parts.roundings import ROUNDED_SOLUTION
 from .parts.working_sets import Sizes
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
@@ -57,19 +59,17 @@ FACTORS = 8  # factorisations that an interior method may take, whose cost in sw
 HOPE = 0.3  # relative gap after the first few sweeps that leaves some, if there is another solver
 
 LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
-PARAMETRIC_FROM, PARAMETRIC_UP_TO = 1000, 400  # and mpd, which takes longer
+PARAMETRIC_FROM = 1000  # samples: and mpd, which takes longer
 PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
 PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
 FEW_ROWS, FEW_COLUMNS = 200, 16  # the same in a millisecond, where pair steps are tried first
 LOWERED_UP_TO = 400  # rank: with such a factor the interior method takes seconds where pair steps take minutes
-LOW_RANK_ERROR = 1e-12  # of the trace: hides less than a tolerance can see
 
 NOISE_FROM = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
-NOISE_SAMPLES, NOISE_TOL = (500, 1000), 0.1  # points that tell, in no time, how coefficients grow in number
+NOISE_SAMPLES = (500, 1000)  # points that tell, in no time, how coefficients grow in number
 NOISY = 0.4  # of all points will have one: a9a (0.6) and covtype (0.7) are, USPS (0.2) and MNIST (0.3) are not
 NOISE_ROOM = 1.5  # times what their matrix takes must be free
 
-EXACT = 1e-12  # relative gap: violations that are left then are rounding
 FINAL = (Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK, Status.UNBOUNDED)
 
 
@@ -132,7 +132,7 @@ class Auto:
                 if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
                     best = found
                 # Where rounding is all that is left, no other has anything to gain.
-                spent = best.certificate.relative_gap <= EXACT
+                spent = best.certificate.relative_gap <= ROUNDED_SOLUTION
                 spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
                 final = found.status in FINAL
                 if others and found.status is Status.MAX_ITERATIONS:
@@ -212,7 +212,7 @@ def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
         index = np.sort(mixed[:size])
         phi = erm.phi[:, index] if len(erm.phi) else erm.phi
         part = ERM(as_gram(erm.K).take(index), erm.y[index], erm.cost[index] * (qp.n / size), erm.loss, phi)
-        found = Newton(growing=False).solve(part, Goal(violation=NOISE_TOL * float(np.abs(qp.p).mean() or 1.0)))
+        found = Newton(growing=False).solve(part, Goal(violation=SAMPLE_TOL * float(np.abs(qp.p).mean() or 1.0)))
         counts.append(max(1, int(np.count_nonzero(found.beta))))
     few, more = counts
     share = more / NOISE_SAMPLES[1] * (more / few / 2) ** np.log2(qp.n / NOISE_SAMPLES[1])
@@ -241,12 +241,12 @@ def trial(qp: QP) -> dict:
 
 def low_rank_or_not(gram: Gram, parametric: bool, stop: Callable[[], object] = lambda: None) -> Gram:
     """A factor in place of a kernel matrix that is numerically of low rank, or the matrix, also if ``stop()``."""
-    least, most = (PARAMETRIC_FROM, PARAMETRIC_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
+    least, most = (PARAMETRIC_FROM, LOWERED_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
     if gram.n < least or stop():
         return gram
     if not _may_be_low_rank(gram, PROBE_ROWS, PROBE_RANK, stop):
         return gram
-    return low_rank(gram, LOW_RANK_ERROR, most, stop=stop) or gram
+    return low_rank(gram, ROUNDED_SOLUTION, most, stop=stop) or gram
 
 
 def _may_be_low_rank(gram: Gram, rows: int, columns: int, stop: Callable[[], object] = lambda: None) -> bool:
@@ -257,7 +257,7 @@ def _may_be_low_rank(gram: Gram, rows: int, columns: int, stop: Callable[[], obj
 
 def _lowered(qp: QP, monitor: Monitor) -> QP | None:
     """The problem with a factor in place of its kernel matrix, or None where that takes too many columns."""
-    H = lowered(as_gram(qp.H), LOW_RANK_ERROR, LOWERED_UP_TO, stop=monitor.stop_now)
+    H = lowered(as_gram(qp.H), ROUNDED_SOLUTION, LOWERED_UP_TO, stop=monitor.stop_now)
     return None if H is None else replace(qp, H=H)
 
 

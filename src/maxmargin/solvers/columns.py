@@ -38,7 +38,7 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
-from .parts.limits import Progress
+from .parts.limits import PASSES, Progress
 from .parts.sparse_columns import SparseColumns
 from .parts.working_columns import CHEAP, Held, Part, violations
 
@@ -47,9 +47,7 @@ __all__ = ["Columns"]
 FIRST = 128  # columns of the first working set, and added at least
 GROWTH = 1.0  # columns added for each that is not 0
 STEEPEST = 0.5  # of them, those that violate most, where there are more violators than are added
-PASSES = 1000  # over all columns without a limit
 INNER = 0.03  # of the largest violation of all is what a working set may keep
-STALLS = 3  # passes without a smaller objective before rounding is blamed
 # Where all of H takes this many multiply-adds, or is there, and has no more than some FIRST columns, all are in the set
 # from the beginning: that takes as long as the overhead of the two or three passes that it saves.
 ALL_WORK, ALL_COLUMNS = 1 << 25, 4
@@ -91,7 +89,7 @@ class Columns:
         sweeper = SparseColumns.of(qp, gram)
         whole = self._small(gram)
         most = goal.max_iter if goal.max_iter > 0 else PASSES
-        passes, progress, extra, small = 0, Progress(STALLS), 1.0, 1.0
+        passes, progress, extra, small = 0, Progress(), 1.0, 1.0
 
         def ended(reason: Status) -> Solution:
             proven = best if reason is Status.CONVERGED else None

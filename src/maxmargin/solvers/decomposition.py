@@ -41,17 +41,15 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
 from .parts.duplicates import merge_duplicates
 from .parts.fixed_sums import Groups, feasible, midway
-from .parts.limits import MARGIN, NEAR, Aim, Progress
+from .parts.limits import MARGIN, NEAR, SAMPLE_TOL, Aim, Progress
 from .parts.newton_finish import NEWTON_WORK, newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import Levels, PartWithSums, sums_of_sample
 from .parts.reach import ROUNDINGS, slope_rounding
-from .parts.small_sets import small_set_steps
-from .parts.working_sets import GROW_TOL, Sizes, WorkingSets, sent_to, without
+from .parts.small_sets import INNER_TOL, small_set_steps
+from .parts.working_sets import Sizes, WorkingSets, sent_to, without
 
 __all__ = ["SMO", "Decomposition"]
-
-INNER_TOL = 0.3  # share of the violation that a working set may keep
 
 
 @dataclass
@@ -145,7 +143,7 @@ class Run(WorkingSets):
                 status = stopped.reason
                 break
             share = wanted
-            status = self.solve_on(index, MARGIN * aim.accuracy if share == 1.0 else max(aim.accuracy, GROW_TOL))
+            status = self.solve_on(index, MARGIN * aim.accuracy if share == 1.0 else max(aim.accuracy, SAMPLE_TOL))
             if not status.converged:
                 break
         if share < 1.0:

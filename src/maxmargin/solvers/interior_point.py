@@ -41,6 +41,8 @@ from .base import GOAL, Answer, answer, beginning, better, close, first_point, l
 from .parts.barrier_point import BarrierPoint
 from .parts.barrier_starts import Start, begin
 from .parts.constraints import Equality
+from .parts.fixed_sums import BIG
+from .parts.limits import FINER, NEWTON_STEPS, TRIES
 from .parts.purify import crossover, places, too_coarse
 from .parts.reach import out_of_reach
 from .parts.screening import REACH, screen
@@ -48,18 +50,11 @@ from .parts.system_choice import SYSTEMS, open_equations
 
 __all__ = ["InteriorPoint", "screens"]
 
-MOST_ITERATIONS = 200  # without a limit by the user
-CORRECTORS = 2  # Gondzio's, where factorising costs more than they do
 LONGER = 0.3  # of the way to the full step is what a corrector aims to add to its length,
 GAIN = 0.05  # of what is missing of the full step is what it has to add to be kept
 BACK_OFF = 0.995  # of the way to the boundary is as far as a step goes
-NO_RATE = 1e-300  # of the whole way, at unit length: a rate at which no step ends at a bound
-STALL_ITERATIONS = 12  # iterations without progress before we stop
 PROGRESS = 0.9  # of the least so far is progress, in any measure that counts
 NEAR_GAP = 0.5  # relative gap: above it other measures than the gap tell that there is progress
-HASTY_TRIES = 3  # points may fall short before one is purified, where nobody asks for exact ones
-NEXT_GAP = 0.1  # of the gap that did not prove what is asked is the next one at which we try
-SCREENINGS = 3  # accuracies of screened problems before all rows are taken
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 
 
@@ -68,11 +63,11 @@ class InteriorPoint:
     """Predictor–corrector with one factorisation an iteration."""
 
     system: str = "auto"  # "normal", "dense", "quasi", "lsmr-rows", "lsmr": which equations are solved (newton_systems)
-    correctors: int = CORRECTORS  # Gondzio's correctors an iteration, at most
+    correctors: int = 2  # Gondzio's an iteration, at most, where factorising costs more than they do
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
     reach: float = REACH  # times the roundness of corners: rows that are nearer to theirs are decided one by one
     purify_up_to: int = 2000  # variables inside their boxes whose equations are solved once more at the end
-    tries: int = 6  # ends that fell short of the goal before it stops
+    tries: int = 6  # ends that fell short of the goal before it stops, half of them hasty, or by a part of the rows
 
     form: ClassVar[type] = QP
     features: ClassVar[bool] = True  # works on features where a kernel has them
@@ -114,14 +109,14 @@ class InteriorPoint:
         if start is not None:
             start = equality.feasible(np.asarray(start, np.float64), qp.lower, qp.upper, qp.eps)
         accuracy, steps = goal.first_gap, 0
-        for _ in range(SCREENINGS):
+        for _ in range(self.tries // 2):
             found = screen(qp, factor, solve, accuracy, start, monitor.inner(), self.reach)
             steps += found.steps
             beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
             proven = answer(qp, goal, beta, [found.eta])
             if goal.met(proven.certificate) or not found.status.converged:
                 break
-            accuracy, start = NEXT_GAP * accuracy, proven.beta
+            accuracy, start = FINER * accuracy, proven.beta
         return close(qp, goal, proven, found.status, steps, monitor, as_gram(qp.H).evals)
 
 
@@ -144,7 +139,7 @@ class _Run:
         self.equality = Equality.of(qp)
         self.gram = as_gram(qp.H)
         self.iteration = 0
-        self.most = goal.max_iter if goal.max_iter > 0 else MOST_ITERATIONS
+        self.most = goal.max_iter if goal.max_iter > 0 else NEWTON_STEPS
         equations = open_equations(options.system, qp, self.gram, goal.exact, monitor)
         self.system = equations.system
         self.point = BarrierPoint(qp, equations, monitor.look)
@@ -169,16 +164,16 @@ class _Run:
         except Stopped as stopped:
             return answer(self.qp, self.goal, first_point(self.qp, start)), stopped.reason
         progress, target, tries = _Progress(), self.goal.first_gap, 0
-        self.length = NO_RATE
+        self.length = 1.0 / BIG
         solved = best is not None and self.goal.met(best.certificate)
         overtime, tired, stalled, passed = None, False, False, None
         while not (solved or overtime or tired or stalled):
             relative, overtime = self._record()
             progress.note(relative, self.point, self.length)
             if relative <= target:
-                best = self._end(best, hasty=not self.goal.exact and tries < HASTY_TRIES)
+                best = self._end(best, hasty=not self.goal.exact and tries < self.options.tries // 2)
                 solved = self.goal.met(best.certificate)
-                tries, target = tries + 1, NEXT_GAP * relative
+                tries, target = tries + 1, FINER * relative
             elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
                 passed = better(self.goal, passed, self._inside())
             tired = self.iteration >= self.most
@@ -235,7 +230,7 @@ class _Run:
             return False
         crew.ask("advance", m, length)
         point.moved(length, x, missing)
-        self.length = max(length, NO_RATE)
+        self.length = max(length, 1.0 / BIG)
         return True
 
     def _predict(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -331,9 +326,9 @@ class _Progress:
 
     @property
     def stalled(self) -> bool:
-        return self.waited >= STALL_ITERATIONS
+        return self.waited >= TRIES
 
 
 def _longest(rates) -> float:
     """The longest step of all rows, from the largest rates at which something of theirs vanishes."""
-    return 1.0 / max(*rates, NO_RATE)
+    return 1.0 / max(*rates, 1.0 / BIG)

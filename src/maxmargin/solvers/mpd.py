@@ -58,12 +58,12 @@ from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, first_point
-from .parts.limits import EACH_SIDE, MARGIN, NEAR, Aim
+from .parts.limits import EACH_SIDE, MARGIN, NEAR, SAMPLE_TOL, Aim
 from .parts.mpd_leaves import Constraints, Rules, Trace, algorithm_1
 from .parts.newton_finish import NEWTON_WORK, newton_due, newton_finish
 from .parts.pair_steps import HUGE
 from .parts.part_with_multipliers import PartWithMultipliers, PrimalDualProgress, WithMultipliers, WorkingSet
-from .parts.working_sets import GROW_TOL, Sizes
+from .parts.working_sets import Sizes
 
 __all__ = ["MPD"]
 
@@ -211,7 +211,7 @@ class Run(WithMultipliers):
         """
         qp, n = self.qp, self.qp.n
         from_zero = self.zero_inside() and bool(np.isfinite(qp.upper - qp.lower).all()) and self.gram.ridge is None
-        known, share, accuracy = np.zeros(0, np.int64), 1.0, max(self.goal.first_violation, GROW_TOL)
+        known, share, accuracy = np.zeros(0, np.int64), 1.0, max(self.goal.first_violation, SAMPLE_TOL)
         for index, wanted in self.samples(self.options.growing and from_zero):
             if len(index) == n and not len(known):
                 break  # no sample

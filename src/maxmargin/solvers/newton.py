@@ -53,7 +53,7 @@ from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, heed,
 from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
-from .parts.limits import Aim, Progress
+from .parts.limits import NEWTON_STEPS, Aim, Progress
 from .parts.line_search import minimum_along
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
@@ -61,17 +61,15 @@ from .parts.row_sweeps import RowSweeps
 
 __all__ = ["Newton"]
 
-STEPS = 200  # without a limit by the user
 SAMPLE_FROM = 4000  # rows: smaller problems are solved whole at once
 SAMPLE_SHARE = 8  # the sample is this much smaller
-SAMPLE_TOL = 0.03  # relative gap to which a sample is solved, whose solution is only a start
+SAMPLE_GAP = 0.03  # relative gap to which a sample is solved, whose solution is only a start
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
 RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
-STALL = 3  # steps without progress before rounding is blamed
 
 
 @dataclass
@@ -195,8 +193,8 @@ class _Run:
     def solve(self, tol: float, goal: Goal) -> Status:
         """Newton steps until the relative gap is below tol."""
         erm, self.tol = self.erm, tol
-        most = goal.max_iter if goal.max_iter > 0 else STEPS
-        progress = Progress(STALL)
+        most = goal.max_iter if goal.max_iter > 0 else NEWTON_STEPS
+        progress = Progress()
         while True:
             beta = erm.asked(self.f)
             pushed = self.risk.pushed(beta)
@@ -271,7 +269,7 @@ class _Run:
         small = ERM(None, erm.y[index], cost, erm.loss, erm.phi[:, index] if len(erm.phi) else erm.phi)
         options = replace(self.options, growing=False, trace=False)
         run = _Sample(options, small, self.rows.take(index), self.constant, self.monitor)
-        run.solve(max(SAMPLE_TOL, self.tol), Goal())
+        run.solve(max(SAMPLE_GAP, self.tol), Goal())
         return run.x
 
     def _of_sweeps(self) -> np.ndarray:

@@ -52,18 +52,16 @@ from .parts.equal_points import EqualPoints
 from .parts.kernel_descent import Descent
 from .parts.kernel_products import KernelProducts
 from .parts.kernel_risk import KernelRisk
-from .parts.limits import EACH_SIDE, NEAR, WIDE_BELOW, WIDE_UP_TO, Aim, Progress
+from .parts.limits import EACH_SIDE, NEAR, PASSES, WIDE_BELOW, WIDE_UP_TO, Aim, Progress
 from .parts.partial_cholesky import Metric, PartialCholesky
 
 __all__ = ["PCG"]
 
-STEPS = 2000  # without a limit by the user
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
 HURRIED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 FAR = 0.5  # relative gap from which on β is the better model: what the losses ask for overshoots
 CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
 NEWTON_STEPS = 10  # are what is left to do then, each at most as dear as a factor
-TINY = float(np.finfo(float).tiny)
 STALL = 20  # steps without progress before rounding is blamed
 PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
 
@@ -135,7 +133,7 @@ class _Run:
         self.metric: Metric | None = None
         self.curved = np.zeros(n, bool)  # for which the metric was made
         self.steps = self.sv = 0
-        self.most = goal.max_iter if goal.max_iter > 0 else STEPS
+        self.most = goal.max_iter if goal.max_iter > 0 else PASSES
         self.direct, self.seed, self.spent = options.direct, options.seed, spent(goal)
         self.descent: Descent | None = None
         self.gaps: list[float] = []  # relative, proven before each step, 1 where nothing is
@@ -278,7 +276,8 @@ class _Run:
         model = partial(self.model, self.beta)
         stop = self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value, model=model)
         low, high = -self.monitor.bounds[0], self.monitor.bounds[1]
-        self.gaps.append(min(1.0, max((high - low) / max(abs(high), TINY), TINY)) if np.isfinite(high - low) else 1.0)
+        tiny = float(np.finfo(float).tiny)
+        self.gaps.append(min(1.0, max((high - low) / max(abs(high), tiny), tiny)) if np.isfinite(high - low) else 1.0)
         return stop
 
     def _to_minimum(self, s: np.ndarray, direction: np.ndarray, along: np.ndarray) -> None:

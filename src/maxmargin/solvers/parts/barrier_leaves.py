@@ -11,7 +11,7 @@ Eliminating Δz, then Δv, leaves one number a row (PDCO (10), (11); θ is the i
 
 | PDCO          | here                                                                                        |
 | ------------- | ------------------------------------------------------------------------------------------- |
-| x₁, x₂        | ``slack[0]``, ``slack[1]``: distance to the bounds; ``ENDLESS`` where there is none               |
+| x₁, x₂        | ``slack[0]``, ``slack[1]``: distance to the bounds; ``BIG`` where there is none               |
 | X₁⁻¹, X₂⁻¹    | ``inv[0]``, ``inv[1]``; 0 where there is no bound, and for a part that cannot move            |
 | z₁, z₂        | ``dual[0]``, ``dual[1]``                                                                     |
 | H₂⁻¹          | ``part[q]``, and of a row with its parts and its ridge together ``theta``                    |
@@ -27,17 +27,17 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit import helper, inline, jit
+from .fixed_sums import BIG
+from .limits import ROUNDS
 
 __all__ = [
-    "BOTH", "ENDLESS", "FIXED", "FREE", "LOWER", "UPPER",
+    "BOTH", "FIXED", "FREE", "LOWER", "UPPER",
     "advance", "aim", "center", "center_slope", "correct", "enclose", "gap_terms", "predict", "weigh",
 ]  # fmt: skip
 
 U = np.uint64  # a row's number without a sign: see rows/leaves.py
 FREE, LOWER, UPPER, BOTH, FIXED = range(5)  # which sides a part has
-ENDLESS = 1e300  # is the slack of a side that is not there, and stands for infinity among slopes
 PROXIMAL = 1e-13  # is D₁², in units of a slope over a coefficient: it keeps a part without sides from moving forever
-ROOT_STEPS = 60  # steps of the safeguarded Newton method find one row's centre
 LEAST_PRODUCT, MOST_PRODUCT = 0.1, 10.0  # times m: Gondzio's corrector leaves products between them alone
 
 
@@ -230,7 +230,7 @@ def gap_terms(lower, upper, eps, ridge, g, beta, start, stop):
         elif r < -e:
             z = (-r - e) / d if d > 0.0 else upper[i]
         z = min(max(z, lower[i]), upper[i])
-        if abs(z) > ENDLESS:
+        if abs(z) > BIG:
             return np.inf
         gap += max(0.0, r * (b - z) + 0.5 * d * (b * b - z * z) + e * (abs(b) - abs(z)))
     return gap
@@ -239,7 +239,7 @@ def gap_terms(lower, upper, eps, ridge, g, beta, start, stop):
 @inline
 def _place(k, lo, up, gamma, mu):
     """v, its distances to the bounds, and dv/dγ (≤ 0) of a part whose slope is γ, on the central path at μ."""
-    v, sl, su, slope = lo, ENDLESS, ENDLESS, 0.0
+    v, sl, su, slope = lo, BIG, BIG, 0.0
     if k == BOTH:
         h = 0.5 * (up - lo)
         a = abs(gamma) * h
@@ -265,7 +265,7 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
     """The slope g of a row with a ridge on the central path: g = base + ridge β(g), β decreasing in g."""
     if k0 == FREE and k1 == FIXED:
         return -c0
-    low, high = -ENDLESS, ENDLESS  # where every part's place exists
+    low, high = -BIG, BIG  # where every part's place exists
     if k0 == LOWER:
         low = max(low, -c0)
     elif k0 == UPPER:
@@ -275,13 +275,13 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
     elif k1 == UPPER:
         low = max(low, c1)
     g, scale = base, abs(base) + np.sqrt(ridge * mu)
-    if low > -ENDLESS and high < ENDLESS:
+    if low > -BIG and high < BIG:
         g = 0.5 * (low + high)
     elif g <= low:
         g = low + np.sqrt(ridge * mu)
     elif g >= high:
         g = high - np.sqrt(ridge * mu)
-    for _ in range(ROOT_STEPS):
+    for _ in range(ROUNDS):
         v0, _, _, s0 = _place(k0, lo0, up0, g + c0, mu)
         v1, _, _, s1 = _place(k1, lo1, up1, c1 - g, mu)
         value, slope = g - base - ridge * (v0 - v1), 1.0 - ridge * (s0 + s1)
@@ -291,7 +291,7 @@ def _centre(k0, lo0, up0, c0, k1, lo1, up1, c1, base, ridge, mu):
             low = g
         new = g - value / slope
         if not (new > low and new < high):
-            new = 0.5 * (low + high) if low > -ENDLESS and high < ENDLESS else g - value
+            new = 0.5 * (low + high) if low > -BIG and high < BIG else g - value
         if abs(new - g) <= 1e-15 * (scale + abs(new)):
             break
         g = new

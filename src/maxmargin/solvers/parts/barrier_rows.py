@@ -14,6 +14,7 @@ from ...problem import QP
 from ...rows import Block
 from ...rows.blocks import Normal
 from . import barrier_leaves as barrier
+from .fixed_sums import BIG
 from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["BarrierRows", "Parts"]
@@ -77,7 +78,7 @@ class BarrierRows:
         self.E = np.ascontiguousarray(A.T)
         self.kind, self.lo, self.up, self.cost = (np.ascontiguousarray(v) for v in (kind, lo, up, cost))
         shape = (2, *kind.shape)
-        self.slack, self.dual, self.inv = np.full(shape, barrier.ENDLESS), np.zeros(shape), np.zeros(shape)
+        self.slack, self.dual, self.inv = np.full(shape, BIG), np.zeros(shape), np.zeros(shape)
         self.c, self.better = np.zeros(shape), np.zeros(shape)  # second-order terms, and those on trial
         self.part = np.zeros(kind.shape)
         self.g, self.base, self.u, self.other_u = (np.zeros(block.n) for _ in range(4))

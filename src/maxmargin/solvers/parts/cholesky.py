@@ -21,9 +21,8 @@ from ... import threads as th
 __all__ = ["cholesky", "triangular"]
 
 TILED_FROM = 400  # rows: a smaller matrix is factored in the time that handing over a few tiles takes
-PANEL = 128  # rows of U are made at a time: so few that the part without threads is small, enough for quick products
+PANEL = 128  # rows of U, and columns of a tile at least: few enough for threads to share, enough for quick products
 COLUMNS = 32  # of a right-hand side that are solved for together: enough for quick products
-TILE = 128  # columns make a tile at least: with fewer a product spends its time on laying out its operands
 
 
 def cholesky(
@@ -79,5 +78,5 @@ def _panel(U: np.ndarray, r: int, s: int, threads: int) -> bool:
         np.subtract(rest, left, out=left)
         rest[:] = dtrsm(1.0, corner, left, trans_a=1, overwrite_b=1)
 
-    th.spread(fill, len(U) - s, threads, max(TILE, th.grain((s - r) * (r + 0.5 * PANEL))))
+    th.spread(fill, len(U) - s, threads, max(PANEL, th.grain((s - r) * (r + 0.5 * PANEL))))
     return True

@@ -22,13 +22,13 @@ from ...problem import QP
 from .fixed_sums import BIG, offsets
 from .least_squares import least_squares
 from .limits import ROUNDS
+from .line_search import ARMIJO
 from .roundings import ROUNDED_SOLUTION, ROUNDED_SUM, ROUNDED_VALUE
 
 __all__ = ["Equality"]
 
 DEPENDENT = 1e-10  # singular value, relative to the largest, of a row that says nothing new
 CONTRADICTION = 1e-8  # relative residual of the constraints by which they cannot all hold
-SLOPE = 1e-4  # Armijo: share of the predicted decrease that a step must bring
 HELD = 1e-13  # residual, relative to Σ|β|, of constraints that hold to rounding, and distance to a bound that is none
 AGAIN = 3  # times the nearest point is looked for from the one that was found, if that does not hold the constraints
 
@@ -218,7 +218,7 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
         if abs(predicted) <= ROUNDED_VALUE * abs(value):
             return lam, True  # no step can be told from rounding
         new = look(lam + step)
-        if not new[0] <= value + SLOPE * predicted:  # where few variables react, a step is too long by any factor
+        if not new[0] <= value + ARMIJO * predicted:  # where few variables react, a step is too long by any factor
             length = _along(look, lam, step, Q)
             new = look(lam + length * step)
             if not new[0] < value:

@@ -9,10 +9,9 @@ import numpy as np
 from ..._jit import jit
 from ...gram import as_gram
 from ...problem import QP
+from .equal_points import MERGE_GAIN
 
 __all__ = ["Merged", "merge_duplicates"]
-
-MERGE_GAIN = 0.98  # share of distinct variables above which merging is not worth it
 
 
 @dataclass(frozen=True)

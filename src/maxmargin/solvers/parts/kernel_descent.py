@@ -37,7 +37,6 @@ ENOUGH = 0.2  # of a violation that is asked for: a step that leaves so much is 
 CG_RANK, CG_SHARE = 500, 4  # columns of the preconditioner at most, and points in S for each: it costs next to nothing
 DEEPER = 1.5  # times as many columns are worth making: samples grow twofold
 TRUSTED = 4  # full steps in a row may bring nothing: sets change by many points at once, and then fit (PRIMAL §4.1)
-STALL = 6  # steps without progress before rounding is blamed
 WIDER, FIRST_WIDER = 8.0, 1e-3  # parabolas where S does not see η: times as wide, at least this share of targets
 
 
@@ -90,7 +89,7 @@ class Descent:
         self.careful = careful or bool(risk.width().any())  # where a loss ends in a line, full steps are too long
         if self.factor is None or not self.factor.continues(risk.d):
             self.factor = ActiveFactor(self.products, risk.d, monitor)
-        progress, trusted = Progress(STALL), 0
+        progress, trusted = Progress(), 0
         kept = (self.beta, self.g, owner.eta)
         while True:
             s = self.g + risk.p + risk.A.T @ owner.eta

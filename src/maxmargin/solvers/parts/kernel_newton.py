@@ -33,15 +33,14 @@ from .equal_points import EqualPoints
 from .kernel_descent import Descent
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
-from .limits import EACH_SIDE, NEAR, WIDE_BELOW, WIDE_UP_TO, Aim
+from .limits import EACH_SIDE, NEAR, PASSES, ROUNDS, SAMPLE_TOL, WIDE_BELOW, WIDE_UP_TO, Aim
 from .newton_finish import newton_finish
+from .roundings import ROUNDED_SUM
 
 __all__ = ["KernelRun"]
 
-STEPS = 1000  # without a limit by the user
 SMALLEST_SAMPLE = 500  # points, up to twice as many (PRIMAL: 1000)
 GROWTH = 2  # times as many has the next one
-SAMPLE_TOL = 0.1  # of the size of targets: violation that a start may keep,
 SAMPLE_GAIN = 1e-3  # or of the value: a step that gains less ends it too
 WHOLE_BELOW = 2000  # points: up to here all of them are in W, whose matrix is made in no time
 NEARBY = 0.1  # of the points that are asked for: as many more, the nearest, are in W from the start
@@ -49,10 +48,8 @@ WIDE_RIDGE = 1e-4  # of the diagonal of K: with a smaller D it is hidden by the 
 FIRST_WIDTH = 2.0  # of the targets: losses rounded off so far are curved for all points at the start
 NARROWER = 1 / 8  # of a rounding is the next one
 SAMPLE_WIDTH = 0.03  # of the size of targets: a sample whose corners are rounded off so little says where to start
-SHARPEST = 1e-13  # of that size: a corner so narrow is lost in the rounding of s
 FINISH_UP_TO = 1500  # free variables: up to here an active set is worth a try at each rounding
 REFINED = 0.5  # of the violation before is progress that is worth another look, before K is made in float64
-LOOKS = 30  # at the certificate, at most
 
 
 class Proofs(Protocol):
@@ -86,7 +83,7 @@ class KernelRun:
         self.size = float(np.abs(self.risk.p).mean()) or 1.0
         self.eta = np.zeros(len(self.risk.A))
         self.steps = self.sv = 0
-        self.most = goal.max_iter if goal.max_iter > 0 else STEPS
+        self.most = goal.max_iter if goal.max_iter > 0 else PASSES
         self._open(gram)
 
     def _open(self, gram) -> None:
@@ -110,7 +107,7 @@ class KernelRun:
         stages = self._stages(self.risk, last=True, cold=self.qp.n < 2 * SMALLEST_SAMPLE and not started)
         aim, (risk, done) = Aim(self.goal.first_violation), next(stages)
         least = np.inf  # violation that was certified
-        for _ in range(LOOKS):
+        for _ in range(ROUNDS):
             accuracy = aim.accuracy
             try:
                 while reason in NEAR and not done:
@@ -197,7 +194,7 @@ class KernelRun:
             narrow = bool((now.d == risk.d).all()) if smooth else share <= SAMPLE_WIDTH
             yield now, narrow
             share *= NARROWER
-            if narrow and (smooth or not last) or share < SHARPEST:
+            if narrow and (smooth or not last) or share < ROUNDED_SUM:
                 return
 
     # -- windows ------------------------------------------------------------------------------------------------

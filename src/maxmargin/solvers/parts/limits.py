@@ -8,12 +8,19 @@ from ...goal import Goal
 from ...solution import Status
 
 __all__ = [
+    "DECREASE",
     "EACH_SIDE",
+    "FINER",
     "IN_VAIN",
+    "LESS",
     "LOOK_WORK",
     "MARGIN",
     "NEAR",
+    "NEWTON_STEPS",
+    "PASSES",
     "ROUNDS",
+    "SAMPLE_TOL",
+    "TRIES",
     "WIDE_BELOW",
     "WIDE_UP_TO",
     "Aim",
@@ -28,11 +35,14 @@ EACH_SIDE = (
 )  # the same for steps on one variable: a violation adds that of one that grows to one that shrinks
 WIDE_BELOW, WIDE_UP_TO = 1e-4, 2000  # violation asked for below which, and points up to which, K is made in float64
 ROUNDS = 60  # of a loop that ends by itself, mostly after a few: then rounding leads it in circles
+NEWTON_STEPS = 200  # of a method of second order, without a limit by the user
+PASSES = 2000  # of any other whose steps look at all the data, without a limit by the user
 IN_VAIN = 4  # rounds that change no fewer variables than the best before: more go round in circles
+SAMPLE_TOL = 0.1  # of the size of targets: violation that a sample may keep, whose solution is only a start
 LOOK_WORK = 5_000_000  # numbers that a leaf reads between two looks at the clock: some 10 ms
 
 FINER = 0.1  # share of an accuracy that is the next one
-TRIES = 12  # accuracies, and fresh starts with the same one, before rounding is blamed
+TRIES = 12  # accuracies, fresh starts with the same one, or iterations without progress, before rounding is blamed
 DECREASE = 1e-13  # of the objective: a smaller decrease is none
 LESS = 0.99  # share of a violation, or of another measure of what is left, that is progress
 
@@ -60,7 +70,7 @@ class Aim:
 class Progress:
     """Notices when neither the objective nor what is left, such as a violation, gets any smaller for so many looks."""
 
-    def __init__(self, patience: int) -> None:
+    def __init__(self, patience: int = 6) -> None:
         self.patience = patience
         self.objective = float("inf")
         self.left: tuple[float, ...] = ()  # the least of each measure so far

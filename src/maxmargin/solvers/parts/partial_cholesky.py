@@ -11,13 +11,13 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from ... import threads as th
+from ...gram.lowrank import DEPENDENT
 from .kernel_products import KernelProducts
 from .newton_systems import factor_spd
 
 __all__ = ["Metric", "PartialCholesky", "Preconditioner"]
 
 BLOCK = 128  # points drawn at a time
-DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
 EMPTY = 1e-8  # of the trace: where no more is lacking, more columns would be rounding
 FLOAT32_UP_TO = 1e5  # trace of 1 + LᵀD⁻¹L: its inverse, which is taken from 1, is more than float32 rounds by
 TILE = 4096  # points at a time in sums over all of them: the same bits for any number of threads

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit import inline, jit
+from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["BLOCK", "DONE", "MISSING", "MOST", "STUCK", "pair_minimum", "smo_steps", "violations"]
 
 DONE, MISSING, BLOCK, MOST, STUCK = range(5)  # why steps end
 CHANGED, HIT, STEPS = range(3)  # what is counted since the last block update
-SINGULAR = 1e-12  # 1 − Q_ik² of two columns that are the same but for rounding
 
 
 @inline
@@ -48,7 +48,7 @@ def _alone(a, g, q):
 def pair_minimum(ai, ak, gi, gk, qii, qkk, qik, low_i, high_i, low_k, high_k):
     """The minimum over α_i and α_k in a box: the six configurations of Figure 2."""
     det = qii * qkk - qik * qik
-    if not det > SINGULAR * qii * qkk:  # two equal columns, or a constant one: (22) has no value; one after the other
+    if not det > ROUNDED_SOLUTION * qii * qkk:  # two equal columns, or a constant one: (22) has no value; one by one
         i = _clipped(_alone(ai, gi, qii), low_i, high_i)
         return i, _clipped(_alone(ak, gk + qik * (i - ai), qkk), low_k, high_k)
     i = ai + (gk * qik - gi * qkk) / det  # (22)
@@ -127,7 +127,7 @@ def _partner(i, alone, worst, row, alpha, F, diag, eps, lower, upper):
         other = 1.0 if (gi * row[j] > F[j] * diag[i] if alpha[j] == 0.0 else alpha[j] > 0.0) else -1.0
         gj = F[j] + eps[j] * other
         reach = max(abs(gj * row[j] - gi * diag[j]), abs(gi * row[j] - gj * diag[i]))
-        alike = not det > SINGULAR * diag[i] * diag[j]
+        alike = not det > ROUNDED_SOLUTION * diag[i] * diag[j]
         if k >= 0 and not alike and reach <= longest * det and worst <= longest * min(diag[i], diag[j]):
             continue
         a, b = _pair_step(

@@ -23,14 +23,12 @@ from ...solution import Certificate
 
 __all__ = ["LOOKS_A_FETCH", "ROUNDINGS", "out_of_reach", "pair_patience", "slope_rounding"]
 
-UNIT = 2.0**-53
 ROUNDINGS = 8.0  # in a violation: two slopes, of each of which terms, sums and the product with a factor are rounded
 
 # Measured on AVX2, n from 60 to 3000: a look takes 3 ns, an iteration of the interior method 1 ms of calls and 0.06 ns
 # for each product of its factorisation, of which there are 20 (10 to 22) on data that are not degenerate.
-ITERATIONS = 20
-LOOKS_AN_ITERATION = 300_000
-PRODUCTS_A_LOOK = 50
+LOOKS_A_SOLUTION = 6_000_000
+LOOKS_A_PRODUCT = 0.4
 LOOKS_A_STEP = 64  # 0.2 µs: what a pair step takes however few variables there are
 LOOKS_A_FETCH = 1 << 16  # 0.2 ms: what is chosen and called around a step whose kernel rows are not at hand
 
@@ -39,7 +37,7 @@ def slope_rounding(diagonal: np.ndarray, p: np.ndarray, beta: np.ndarray) -> flo
     """How well the slopes of β can be known (see above)."""
     size = np.sqrt(np.maximum(diagonal, 0.0))
     largest = float(size.max(initial=0.0))
-    return UNIT * (largest * float(np.abs(beta) @ size) + float(np.abs(p).max(initial=0.0)))
+    return 0.5 * np.finfo(float).eps * (largest * float(np.abs(beta) @ size) + float(np.abs(p).max(initial=0.0)))
 
 
 def out_of_reach(qp: QP, goal: Goal, beta: np.ndarray, found: Certificate) -> bool:
@@ -62,4 +60,4 @@ def pair_patience(gram: Gram, n: np.ndarray | int, rank: int | None = None) -> n
     elif factor is not None:  # normal equations, unless there are more features than variables (newton_systems.py)
         rows = factor.rows
         products = np.where(rows.d <= n, n * (rows.work / max(1, rows.n)) ** 2 / 2 + rows.d**3 / 3, products)
-    return ITERATIONS * (LOOKS_AN_ITERATION + products / PRODUCTS_A_LOOK) / (n * np.maximum(n, LOOKS_A_STEP))
+    return (LOOKS_A_SOLUTION + LOOKS_A_PRODUCT * products) / (n * np.maximum(n, LOOKS_A_STEP))

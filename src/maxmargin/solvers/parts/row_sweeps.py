@@ -38,7 +38,7 @@ from ...problem import QP
 from ...rows import Block, Dense, Rows, Sparse, Stored
 from ...solution import Status
 from .constraints import Equality
-from .limits import EACH_SIDE, Progress
+from .limits import EACH_SIDE, LOOK_WORK, Progress
 from .pair_steps import HUGE
 from .pivoting import pivot
 from .sor_leaves import (
@@ -63,7 +63,6 @@ from .sor_leaves import (
 __all__ = ["MEMORY", "Memory", "RowSweeps"]
 
 AUGMENT = 0.1  # of the mean curvature is ρ
-CALL_ENTRIES = 20_000_000  # numbers of Z are looked at by a call of a leaf: some 50 ms between two looks at the clock
 CALL_SWEEPS = 100  # sweeps are made by a call of a leaf at most
 SHRINK = 0.25  # of the largest violation: a row that is pushed to its bound by more drops out
 TRIAL_SWEEPS = 5  # sweeps tell whether there is hope:
@@ -80,8 +79,6 @@ SPARSE_FILL = (
 )
 FLOPS_AN_ENTRY = 100  # flops of a product of matrices take as long as a sweep does for one number of Z
 LEAST_VISITS, VISITS_A_ROW = 10_000_000, 1000  # visits, and visits a row, are made before sweeps without a limit end
-MOST_SWEEPS = 1_000_000  # sweeps are made at most
-FURTHEST = 2.0 * HUGE  # stands for infinity in a box: what gets there shows that there is no minimum
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ class _Piece:
         rows = self.load()
         state = run.state[self.index]  # a copy if the rows are not neighbours
         count = len(self.active)
-        runs = 1 + self.work // CALL_ENTRIES
+        runs = 1 + self.work // LOOK_WORK
         edges = [count * k // runs for k in range(runs + 1)]
         kept = []
         worst, slack, saved = 0.0, 0.0, 0.0
@@ -156,7 +153,8 @@ class RowSweeps:
         self.hard = slice(0, hard)
         extra = hard + (constant > 0)
         state = np.zeros((qp.n, -(-(EXTRA + extra) // LINE) * LINE))
-        state[:, LOWER], state[:, UPPER] = np.maximum(qp.lower, -FURTHEST), np.minimum(qp.upper, FURTHEST)
+        far = 2.0 * HUGE  # stands for infinity: what gets there shows that there is no minimum
+        state[:, LOWER], state[:, UPPER] = np.maximum(qp.lower, -far), np.minimum(qp.upper, far)
         state[:, P], state[:, EPS] = qp.p, qp.eps
         if ridge is not None:
             state[:, RIDGE] = ridge
@@ -197,7 +195,7 @@ class RowSweeps:
     ) -> Status:
         """Sweep until the relative gap is below tol, or it takes too long: see SOR."""
         qp, monitor = self.qp, self.monitor
-        most = goal.max_iter if goal.max_iter > 0 else MOST_SWEEPS
+        most = goal.max_iter if goal.max_iter > 0 else LEAST_VISITS
         limit = min(patience * qp.n, np.inf if goal.max_iter > 0 else max(LEAST_VISITS, VISITS_A_ROW * qp.n))
         self.shrink = SHRINK if shrinking else np.inf
         self._begin(start)
@@ -255,9 +253,9 @@ class RowSweeps:
         """A sweep, or where rows are few and at hand as many as fill a call; what the last of them saw: the largest
         violation and the gap."""
         hard = self.hard.stop
-        if len(self.pieces) == 1 and self.pieces[0].work <= CALL_ENTRIES:
+        if len(self.pieces) == 1 and self.pieces[0].work <= LOOK_WORK:
             (piece,) = self.pieces
-            visits = min(until - self.visits, CALL_ENTRIES // max(1, int(piece.entries)))
+            visits = min(until - self.visits, LOOK_WORK // max(1, int(piece.entries)))
             kept, done, visited, self.seed, self.objective, worst, slack = sweeps(
                 piece.load(), self.w, self.v, self.t, hard, self.state, self.extra, piece.active, self.bound,
                 self.omega, self.shrink, self.sweeps, self.every, self.seed, self.objective, min(most, CALL_SWEEPS),

@@ -26,6 +26,7 @@ from ...monitor import Monitor
 from ...problem import QP
 from ...solution import Solution, Status
 from .constraints import Equality
+from .limits import TRIES
 from .smoothed_newton import approach
 
 __all__ = ["REACH", "Screened", "screen"]
@@ -33,11 +34,9 @@ __all__ = ["REACH", "Screened", "screen"]
 GOOD_START = 0.02  # relative gap: a start with a smaller one tells which rows are undecided
 UNDECIDED = 0.99  # of the rows whose β is not where their s sends them are taken into W, the nearest to their corner
 REACH = 10.0  # times ρ of rounded corners: rows that are no further from their corner are in W
-PART_A_FEATURE = 2  # rows a feature are in W at least
-TELLING_A_FEATURE = 3  # rows a feature in W tell enough, however large the gap of a start is
+PART_A_FEATURE = 2  # rows a feature are in W at least, and tell enough, however large the gap of a start is
 PART_GAP = 0.5  # of the gap that is asked of the whole is asked of the part W
 MORE_ROWS = 3  # times as many rows are taken where W is too few to hold the constraints
-SCREEN_ROUNDS = 12  # parts are solved at most
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def screen(
         view.look(w, eta)
         astray = beta != view.sent
         reach = float(np.quantile(view.distance[astray], UNDECIDED)) if astray.any() else 0.0
-        if view.gap(beta) > GOOD_START and (view.distance <= reach).sum() > TELLING_A_FEATURE * len(w):
+        if view.gap(beta) > GOOD_START and (view.distance <= reach).sum() > PART_A_FEATURE * len(w):
             reach = None
     if reach is None:
         smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
@@ -82,7 +81,7 @@ def screen(
         reach, sharp = reaching * near.rho, min(sharp, near.gap)  # a part solved less well would send rows back
     most = min(qp.n, max(PART_A_FEATURE * len(w), int((view.distance <= reach).sum())))
     outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
-    for attempt in range(SCREEN_ROUNDS):
+    for attempt in range(TRIES):
         if attempt:
             view.look(w, eta)
             wrong = outside & (view.sent != beta)

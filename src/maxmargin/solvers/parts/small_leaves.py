@@ -16,23 +16,18 @@ from ..._jit import aside, dot, helper, inline, jit
 from ...problem import GAP_ROUNDING
 from . import pair_steps as steps_on
 from .fixed_sums import BIG
+from .limits import DECREASE, LESS, MARGIN, ROUNDS
 from .pair_steps import HUGE, Variables
+from .roundings import ROUNDED_SOLUTION, UNSOLVED
 
 __all__ = ["certify_slice", "solve_slice"]
 
 LOAD_UP_TO = 32  # variables: up to here a matrix is loaded whole, above by rows as they are needed
 STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
-MARGIN = 0.9  # of tol is what v as it is carried along must reach, so that v computed anew does, too
-NEWTON_ROUNDS = 60  # active sets
 NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
 NEWTON_SHARE = 2  # of the work of pair steps, between them
 FLAT = 1e-11  # pivot, relative to the largest, that counts as none
-EXACT = 1e-12  # violation, relative to the size of v, below which there is nothing left to do
-HELD = 1e-9  # of the coefficients: what rounding may do to the sum of a group
-DUST = 1e-12  # of a bound: a coefficient that near to it is there
-FEASIBLE = 1e-12  # relative slack of a sum that its box just reaches
 STALL_ROUNDS = 20  # without progress before we give up
-STALL_DECREASE = 1e-13  # of the objective: less is no progress
 
 pair_steps = helper(steps_on.pair_steps)
 single_steps = helper(steps_on.single_steps)
@@ -67,7 +62,7 @@ def into_box(x, lower, upper, edges, sums):
         for r in range(edges[g], edges[g + 1]):
             total += x[r]
         missing = sums[g] - total
-        slack = FEASIBLE * abs(missing)
+        slack = ROUNDED_SOLUTION * abs(missing)
         for r in range(edges[g], edges[g + 1]):
             b, down, up = x[r], lower[r], upper[r]
             step = min(max(missing, down - b), up - b)
@@ -375,7 +370,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
         size = max(size, abs(v[r]))
         start += 0.5 * b * (p[r] - v[r]) + e * abs(b)
     work = 0
-    for _ in range(NEWTON_ROUNDS):
+    for _ in range(ROUNDS):
         count = 0
         for g in range(groups):
             first = count
@@ -450,11 +445,11 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
                         down = r
             above = high - low if grouped else high
             below = high - low if grouped else -low
-            if up >= 0 and (down >= 0 or not grouped) and above > EXACT * size and not free[up]:
+            if up >= 0 and (down >= 0 or not grouped) and above > ROUNDED_SOLUTION * size and not free[up]:
                 free[up] = True
                 direction[up] = 1.0
                 settled = False
-            if down >= 0 and (up >= 0 or not grouped) and below > EXACT * size and not free[down]:
+            if down >= 0 and (up >= 0 or not grouped) and below > ROUNDED_SOLUTION * size and not free[down]:
                 free[down] = True
                 direction[down] = -1.0
                 settled = False
@@ -470,9 +465,9 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
             value += 0.5 * b * (p[r] - v[r]) + eps[r] * abs(b)
             moved += b - before[r]
             total += abs(b)
-        if grouped and abs(moved) > HELD * total:
+        if grouped and abs(moved) > UNSOLVED * total:
             held = False
-    if not (held and value <= start + EXACT * max(1.0, abs(start))):
+    if not (held and value <= start + ROUNDED_SOLUTION * max(1.0, abs(start))):
         for r in range(n):
             x[r] = before[r]
     return work
@@ -481,7 +476,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
 @inline
 def beside(x, place, least):
     """Whether rounding is all that is between a variable and a place, or ``least`` where that is 0."""
-    return abs(place) < np.inf and abs(x - place) <= (least if place == 0.0 else DUST * abs(place))
+    return abs(place) < np.inf and abs(x - place) <= (least if place == 0.0 else ROUNDED_SOLUTION * abs(place))
 
 
 @aside
@@ -494,9 +489,9 @@ def without_dust(x, lower, upper):
     for r in range(len(x)):
         largest = max(largest, abs(x[r]))
     for r in range(len(x)):
-        least = DUST * largest
+        least = ROUNDED_SOLUTION * largest
         if abs(lower[r]) < np.inf and abs(upper[r]) < np.inf:
-            least = min(least, DUST * max(abs(lower[r]), abs(upper[r])))
+            least = min(least, ROUNDED_SOLUTION * max(abs(lower[r]), abs(upper[r])))
         zero = min(max(0.0, lower[r]), upper[r])
         if beside(x[r], lower[r], least):
             x[r] = lower[r]
@@ -670,7 +665,7 @@ def solve_slice(
             if code[k] != UNFINISHED:
                 break
             violation = largest_violation(high, low, grouped)
-            better = value < progress[k, 0] - STALL_DECREASE * abs(value) or violation < 0.99 * progress[k, 1]
+            better = value < progress[k, 0] - DECREASE * abs(value) or violation < LESS * progress[k, 1]
             progress[k, 0] = min(progress[k, 0], value)
             progress[k, 1] = min(progress[k, 1], violation)
             progress[k, 2] = 0.0 if better else progress[k, 2] + 1.0

@@ -18,7 +18,7 @@ __all__ = ["small_set_steps"]
 
 SET = 16  # variables of a small set: half of them ask to grow, half to shrink
 SET_STEPS = 5  # pair steps a variable that a small set gets at most
-SET_TOL = 0.3  # share of the violation that a small set may keep
+INNER_TOL = 0.3  # share of the violation that a small set, or a working set, may keep
 
 
 class SmallSet(NamedTuple):
@@ -183,7 +183,7 @@ def small_set_steps(slab, slot, x, edges, second_order, tol, most):
         if missing >= 0:
             return steps, violation, missing
         _load(slab, slot, x, small, q)
-        finer = max(tol * 0.5, violation * SET_TOL)
+        finer = max(tol * 0.5, violation * INNER_TOL)
         most_here = SET_STEPS * len(small.W)
         made, _, _ = pair_steps(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
         steps += made

@@ -43,31 +43,30 @@ from ...problem import QP
 from ...rows import Crew, Rows
 from ...rows.blocks import Normal
 from ...solution import Status
+from .limits import ROUNDS
 from .newton_systems import factor_spd
 
 __all__ = ["Near", "approach"]
 
 FEWER_ROWS = 8  # times fewer rows has the next smaller sample
 SAMPLE_BYTES = 1 << 28  # bytes has the largest sample of rows that are not in memory
-SAMPLE_ROWS, SAMPLE_A_FEATURE = 1000, 8  # rows, and rows a feature, has the smallest sample at least
+SAMPLE_ROWS = 1000  # has the smallest sample at least
 FIRST_RHO = 2.0  # times the mean of |s| at the start is ρ at first
 LESS_RHO = 0.2  # of a ρ is the next one
 LEVEL_STEPS = 10  # steps are taken with one ρ; a sample that needs more has told what it knows
-SMOOTH_STEPS = 50  # steps are taken where there are no corners
 PROMISE = 0.5  # of what the corners hide: a step that promises less ends the work with this ρ
 LEFT_SLOPE = 0.2  # of the slope at 0 may be left where a search along a line ends
 SHORT_STEPS = np.array([0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8])  # of a step that is too long
 LONG_STEPS = np.array([1.5, 2.5, 4.0, 8.0, 16.0])  # of a step that is too short
 ZOOMS = 8  # times a search goes into the shortest of these, a hundredth each time
 WORTH_A_PLACE = 0.02  # of the largest θ is worth a row's place in F
-ENOUGH_A_FEATURE = 8.0  # rows a feature make a Hessian: of more, only some are taken, with more weight,
+ENOUGH_A_FEATURE = 8  # rows make a Hessian, and a sample: of more with a curvature, some are taken with more weight,
 A_PASS = (
     12.0  # unless they cost no more than a pass over all rows: they are this share of them over the entries of a row
 )
 FEW, FEW_OF_SAMPLE = 12.0, 18.0  # rows of F a feature: with fewer we leave off
 HELD_ETA = 1e-5  # of the curvature that η would have if all rows were in F is added, which keeps its step finite
 USED_FEATURE = 1e-9  # of the largest diagonal entry: a feature with less has next to no rows
-SHARPEST = 2.0**-52  # of the mean of |p| is how s is rounded: s cannot tell on which side it is of a sharper corner
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def approach(qp: QP, factor: Factor, tol: float, monitor: Monitor, seed: int = 0
     rows, ridge = factor.rows, np.zeros(qp.n) if factor.ridge is None else factor.ridge
     whole = (ridge, qp.p, qp.lower, qp.upper, qp.eps, qp.A)
     sizes = [qp.n]
-    while sizes[-1] // FEWER_ROWS >= max(SAMPLE_ROWS, SAMPLE_A_FEATURE * rows.d):
+    while sizes[-1] // FEWER_ROWS >= max(SAMPLE_ROWS, ENOUGH_A_FEATURE * rows.d):
         sizes.append(sizes[-1] // FEWER_ROWS)
     most = qp.n * (SAMPLE_BYTES if rows.stored else np.inf) / (8 * max(1, rows.work))
     sizes = [size for size in sizes if size == qp.n or size <= most]
@@ -115,7 +114,8 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
     is_w, diagonal = np.arange(len(x)) < d, np.diag_indices(len(x))
     level = crew.sum("look", x) / rows.n
     rho = min(near.rho, FIRST_RHO * (level or 1.0))  # where s = 0 for all rows, any ρ will do
-    sharpest = SHARPEST * float(np.mean(np.abs(vectors[1])) or 1.0)
+    # s is rounded by that share of its terms, and cannot tell on which side it is of a sharper corner.
+    sharpest = np.finfo(float).eps * float(np.mean(np.abs(vectors[1])) or 1.0)
     pulled, factor, before = np.zeros(len(x)), None, np.inf
     enough = max(ENOUGH_A_FEATURE * len(x), A_PASS * rows.n * rows.n / max(1, rows.work))
     while True:
@@ -135,7 +135,7 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
         solved = relative <= tol and (len(b) == 0 or promise <= tol * size)
         # A step that has changed nothing followed the rounding of a slope, and so would all others.
         vain, before = tried > 0 and primal == before, primal
-        tired = vain or tried == (LEVEL_STEPS if widths > 0.0 else SMOOTH_STEPS)
+        tired = vain or tried == (LEVEL_STEPS if widths > 0.0 else ROUNDS)
         if solved or stopped or near.stopped:
             break
         if tired:

@@ -17,12 +17,12 @@ from ..._jit import inline, jit
 from ...gram import Gram, Relation
 from ...monitor import Monitor
 from ...problem import QP
+from .limits import PASSES
 
 __all__ = ["SparseColumns", "violation"]
 
 SPARSE_STEP = 4  # entries of the matrix that a step on it looks at in the time of one entry of a sparse column
 SWEEPS = 3  # over sparse columns between two points of an extrapolation
-SPARSE_ROUNDS = 1000  # of them
 ANDERSON = 5  # points that tell where sweeps lead
 ANDERSON_RIDGE = 1e-12  # of the trace, for points that are nearly in line
 
@@ -55,7 +55,7 @@ class SparseColumns:
         v = self.weight * relation.columns.t_dot(coef)
         total = self.mass * float(relation.mean @ coef)
         stop, last = None, [(beta[W], v.copy(), total)]
-        for _ in range(SPARSE_ROUNDS):
+        for _ in range(PASSES):
             worst, total = sparse_sweeps(
                 self.columns, self.weight, relation.mean, relation.scale, self.mass, W, qp.p, qp.eps, qp.lower,
                 qp.upper, beta, v, total, tolerance, SWEEPS,

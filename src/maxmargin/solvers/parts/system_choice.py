@@ -23,9 +23,7 @@ from .newton_systems import Dense, LeastSquares, Normal, Points, Quasi, RowSquar
 __all__ = ["SYSTEMS", "Equations", "open_equations", "system_for"]
 
 SYSTEMS = ("auto", "normal", "dense", "quasi", "lsmr-rows", "lsmr")
-DENSE_UP_TO = 6000  # rows of a matrix that we factor as a whole
-MATRICES = 2  # of that size are in memory: H, and the one that is factored
-NORMAL_UP_TO = 6000  # features of a normal matrix
+DENSE_UP_TO = 6000  # rows, or features, of a matrix that we factor as a whole
 WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
 FILL = 20  # entries a feature in a sparse factor: with more, reading the rows a few thousand times is cheaper
 PATTERN_ROWS = 1000  # rows tell at first how sparse XᵀX is,
@@ -51,7 +49,7 @@ def open_equations(name: str, qp: QP, gram: Gram, exact: bool, monitor: Monitor)
         name = "normal" if few else system_for(factor.rows)
     points, none = Rows([Points(qp.n)], 1), np.zeros(qp.n)
     if factor is None or name == "dense":
-        H = gram.wide().dense(monitor.foresee, MATRICES)
+        H = gram.wide().dense(monitor.foresee, 2)  # with the matrix that is factored
         return Equations(Dense(H, qp.A, gram.threads, monitor.look), points, none, H)
     rows, ridge = factor.rows, none if factor.ridge is None else factor.ridge
     if name == "lsmr-rows":
@@ -67,7 +65,7 @@ def open_equations(name: str, qp: QP, gram: Gram, exact: bool, monitor: Monitor)
 
 def system_for(rows: Rows) -> str:
     """The cheapest equations for these rows (measured: docs/pdco.md)."""
-    if rows.d <= min(rows.n, NORMAL_UP_TO):
+    if rows.d <= min(rows.n, DENSE_UP_TO):
         return "normal"
     if rows.n <= DENSE_UP_TO:
         return "dense"

@@ -12,13 +12,13 @@ from ...gram import Gram
 from ...monitor import Monitor
 from ...solution import Status
 from .cholesky import cholesky
+from .limits import NEWTON_STEPS
 from .sparse_columns import violation
 
 __all__ = ["CHEAP", "Held", "Part", "violations"]
 
 FRESH, FRESH_SHARE = 8, 8  # columns, or a share of those used: so many come in between Newton steps
 STEPS = 5  # on coordinates for each column that is used or may come in, between Newton steps
-ROUNDS = 200  # of steps on coordinates and Newton steps on one working set
 STEP_COST = 6  # and as many as cost what a factorisation does: each looks at all columns of the set twice
 CHEAP = 256  # columns in use: up to here a factorisation costs less than those steps
 NEWTON, NEWTON_OF_MANY = 30, 1  # steps in a row that are cut short by a bound
@@ -60,7 +60,7 @@ class Part:
 
     def solve(self, tolerance: float, monitor: Monitor, threads: int) -> Status | None:
         """Sweeps and Newton steps until no column of the set violates its conditions by more than the tolerance."""
-        for _ in range(ROUNDS):
+        for _ in range(NEWTON_STEPS):
             used = int(np.count_nonzero(self.beta))
             few = used <= CHEAP
             fresh, newtons = (max(FRESH, used // FRESH_SHARE), NEWTON) if few else (used, NEWTON_OF_MANY)

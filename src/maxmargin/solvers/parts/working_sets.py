@@ -34,10 +34,9 @@ from .limits import LOOK_WORK, NEAR, WIDE_BELOW, most_steps
 from .pair_steps import Variables, gather, subtract_rows
 from .reach import LOOKS_A_FETCH
 
-__all__ = ["GROW_TOL", "Part", "Sizes", "WorkingSets", "sent_to", "without"]
+__all__ = ["Part", "Sizes", "WorkingSets", "sent_to", "without"]
 
 GROWTH = 4  # times as many variables are in the next sample
-GROW_TOL = 0.1  # violation that a sample may keep, whose solution is only a start
 ROWS_A_LOOK = 4  # entries of rows that are subtracted together in the time of a look at a variable
 STUCK_LOOKS = 2  # looks in a row at which a variable could not move, before it counts as stuck
 SHRINK_SHARE = 0.2  # share of the variables that must be stuck before it pays to make the problem smaller
