@@ -133,9 +133,9 @@ def with_sizes(solver: str, sizes: Sizes) -> dict:
 GENERAL_SOLVERS = [name for name, make in SOLVERS.items() if make.form is QP and not hasattr(make, "objection")]
 
 
-def takes(name: str, problem: QP | ERM | None) -> bool:
+def takes(name: str, problem: QP | ERM | None, **options) -> bool:
     """Whether a solver takes a problem. If not, it says so in one sentence that names others."""
-    solver = make_solver(name)
+    solver = make_solver(name, **options)
     objection = solver.objection(problem) if hasattr(solver, "objection") else None
     if objection is None:
         return True

@@ -15,11 +15,12 @@ import weakref
 
 from . import host
 
-__all__ = ["Reservation", "reserve", "share"]
+__all__ = ["Reservation", "fits", "left_for_one", "reserve", "share"]
 
 ALL_CACHES = 2 / 3  # of what would be free without them; the rest is for what is computed from them, and for others
 READING = 1.0  # seconds for which what the host says counts: a look takes a millisecond, as long as a small fit,
 LITTLE = 1 / 100  # for a cache that takes no more than that share of it
+NEGLIGIBLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
 ONE_CACHE = 1 / 2  # of what is left of that: a third of all for a fit alone, and something for those that come later
 
 
@@ -56,6 +57,11 @@ def left_for_one() -> int:
     """Bytes that one more cache should take at most."""
     with _lock:
         return _left_for_one()
+
+
+def fits(size: int) -> bool:
+    """Whether there is room for so many bytes; to ask takes as long as to fill a few."""
+    return size <= NEGLIGIBLE or size <= left_for_one()
 
 
 def _left_for_one(most: float = math.inf) -> int:

@@ -213,7 +213,7 @@ def test_a_stop_while_relations_are_read(kernel, C):
 @pytest.mark.parametrize("fits", [True, False])
 def test_a_callback_that_raises_while_relations_are_read(monkeypatch, fits):
     monkeypatch.setattr("maxmargin.monitor.CALL_EVERY_SECONDS", -1.0)
-    monkeypatch.setattr("maxmargin.gram.relation._fits", lambda size: fits)
+    monkeypatch.setattr("maxmargin.memory.fits", lambda size: fits)
     seen = []
 
     def late(step):

@@ -53,7 +53,7 @@ class LookedAt:
 def large(monkeypatch):
     """Every problem is large: rows on demand, samples that grow, and pieces of a few rows."""
     monkeypatch.setattr(base, "PIECE_EVALS", ROWS_A_PIECE * N)
-    monkeypatch.setattr(newton_systems, "PIECE", ROWS_A_PIECE * N)
+    monkeypatch.setattr(newton_systems, "LOOK_WORK", ROWS_A_PIECE * N)
 
 
 def points(n: int = N):

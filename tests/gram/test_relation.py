@@ -105,8 +105,7 @@ def test_no_unit_of_a_column_matters():
 def test_kernels(monkeypatch, fits, kernel, square):
     """Computed whole or column by column, for the points themselves or for others."""
     if not fits:
-        monkeypatch.setattr(relation.memory, "left_for_one", lambda: 0)
-        monkeypatch.setattr(relation, "LITTLE", 0)
+        monkeypatch.setattr(relation.memory, "fits", lambda size: False)
     X, Z = RNG.normal(size=(L, 4)), RNG.normal(size=(P, 4))
     Z = X if square else Z
     K = naive_kernel(kernel, X, Z, gamma=0.3, coef0=0.1)

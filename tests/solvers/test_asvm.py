@@ -78,7 +78,7 @@ def test_a_low_rank_kernel_is_linear_too():
     check(qp, solve(qp, "asvm", tol=1e-6))
 
 
-def test_other_problems_are_told(monkeypatch):
+def test_other_problems_are_told():
     assert takes("asvm", machine())
     data = make_data("plain")
     for variant in VARIANTS:
@@ -86,8 +86,7 @@ def test_other_problems_are_told(monkeypatch):
         linear = variant.formulation.qp(Samples(Factored(data.X), variant.targets(data), data.weight))
         squared = variant.name == "c_svc" and variant.formulation.loss == "squared_hinge"
         assert takes("asvm", linear) == squared
-    monkeypatch.setattr(asvm, "MOST_FEATURES", 3)
-    assert not takes("asvm", machine())
+    assert not takes("asvm", machine(), most_features=3)
 
 
 def test_it_looks_while_a_matrix_is_added_up():

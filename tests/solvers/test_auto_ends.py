@@ -12,7 +12,7 @@ from maxmargin.formulations import CSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, as_gram
 from maxmargin.solution import Status
-from maxmargin.solvers import MPD, Auto, Decomposition, InteriorPoint, auto
+from maxmargin.solvers import MPD, Auto, Decomposition, InteriorPoint
 from maxmargin.solvers.parts.reach import LOOKS_A_FETCH, out_of_reach, pair_patience, slope_rounding
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 from watchdog import within
@@ -221,21 +221,19 @@ def test_few_features_are_worth_an_interior_method_whatever_the_number_of_variab
 @pytest.mark.parametrize(
     "machine", [SVR(C=1e4, epsilon=0.01, gamma=0.5), NuSVR(C=1e4, nu=0.9, gamma=0.5)], ids=["SVR", "NuSVR"]
 )
-def test_a_factor_of_low_rank_where_pair_steps_crawl(machine, monkeypatch):
+def test_a_factor_of_low_rank_where_pair_steps_crawl(machine):
     """A kernel on a line has few columns of its own, though the matrix is too large to be factored."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(900, 1))
     y = 100.0 * np.sin(3.0 * X[:, 0]) + rng.normal(size=len(X))
-    monkeypatch.setattr(auto, "DENSE_UP_TO", 800)
     with within(HANGS):
-        machine.fit(X, y)
+        machine.set_params(solver=Auto(dense_up_to=800)).fit(X, y)
     assert machine.status_ is Status.CONVERGED and machine.solver_ == "interior-point"
     assert machine.score(X, y) > 0.99
     assert np.max(machine.certificate_.violation) <= machine.tol
 
 
-def test_a_kernel_of_full_rank_stays_with_pair_steps(monkeypatch):
+def test_a_kernel_of_full_rank_stays_with_pair_steps():
     X = np.random.default_rng(0).normal(size=(1000, 20))
     qp = CSVC(C=1.0).qp(Samples(KernelGram(Kernel("rbf", 0.05), X), np.sign(X[:, 0]), np.ones(len(X))))
-    monkeypatch.setattr(auto, "DENSE_UP_TO", 800)
-    assert not any(turn.lowered for turn in auto.kernel_plan(qp))
+    assert not any(turn.lowered for turn in Auto(dense_up_to=800).kernel_plan(qp))

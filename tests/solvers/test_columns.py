@@ -12,7 +12,6 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import Columns, columns, solve
-from maxmargin.solvers.parts import sparse_columns, working_columns
 
 RNG = np.random.default_rng(0)
 SPARSE = np.where(RNG.random((60, 90)) < 0.15, RNG.normal(size=(60, 90)) + 0.5, 0.0)
@@ -36,19 +35,16 @@ def check(found, qp):
 @pytest.mark.parametrize("first", [1, 10, 200])
 def test_sweeps_over_sparse_columns(monkeypatch, C, first):
     """With the correction of rank one, weights, duplicates and a constant column."""
-    monkeypatch.setattr(columns, "CHEAP", 0)
-    monkeypatch.setattr(sparse_columns, "SPARSE_STEP", 0)
     monkeypatch.setattr(columns.Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
     qp = problem(sp.csr_array(SPARSE), C)
-    check(solve(qp, Columns(first=first), tol=1e-6), qp)
+    check(solve(qp, Columns(first=first, cheap=0, sparse_step=0), tol=1e-6), qp)
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 1e4, np.inf])
 @pytest.mark.parametrize("first", [1, 10, 200])
-def test_sets_too_large_for_many_newton_steps(monkeypatch, C, first):
-    monkeypatch.setattr(working_columns, "CHEAP", 0)
+def test_sets_too_large_for_many_newton_steps(C, first):
     qp = problem(SPARSE, C)
-    check(solve(qp, Columns(first=first), tol=1e-6), qp)
+    check(solve(qp, Columns(first=first, cheap=0), tol=1e-6), qp)
 
 
 def test_what_is_known_of_the_matrix_is_not_computed_again(monkeypatch):
@@ -64,8 +60,7 @@ def test_what_is_known_of_the_matrix_is_not_computed_again(monkeypatch):
 def test_without_room_for_a_matrix_others_go_on(monkeypatch):
     qp = problem(SPARSE, 1.0)
     best = verdict_on(qp)
-    monkeypatch.setattr(columns.memory, "left_for_one", lambda: 0)
-    monkeypatch.setattr(columns, "LITTLE", 0)
+    monkeypatch.setattr(columns.memory, "fits", lambda size: False)
     alone = solve(qp, "columns", tol=1e-6)
     assert alone.status is Status.EXHAUSTED
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from maxmargin.gram import KernelGram
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import Newton, solve
-from maxmargin.solvers.parts import equal_points, kernel_newton
+from maxmargin.solvers.parts.equal_points import EqualPoints
 from maxmargin.solvers.parts.kernel_newton import KernelRun
 
 FORMULATIONS = [
@@ -66,12 +66,11 @@ def test_optimum(formulation, direct, functions):
 
 @either_system
 @every_formulation
-def test_samples_and_windows_are_a_start_only(formulation, direct, monkeypatch):
+def test_samples_and_windows_are_a_start_only(formulation, direct):
     """Small problems take the path of large ones: points outside the window are found, and join it."""
-    for name, value in {"SMALLEST_SAMPLE": 40, "WHOLE_BELOW": 0, "WIDE_UP_TO": 0}.items():
-        monkeypatch.setattr(kernel_newton, name, value)
     qp = machine(formulation, n=400)
-    check(qp, solve(qp, Newton(direct=direct), tol=1e-5), 1e-5)
+    large = Newton(direct=direct, smallest_sample=40, whole_up_to=0, wide_up_to=0)
+    check(qp, solve(qp, large, tol=1e-5), 1e-5)
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3, 1e7])
@@ -110,14 +109,13 @@ def test_a_solution_as_a_start_leaves_nothing_to_do(formulation):
 
 
 @pytest.mark.parametrize("solver", ["newton", "pcg"])
-def test_equal_points_are_one(solver, monkeypatch):
+def test_equal_points_are_one(solver):
     """Copies share their coefficient, and the optimum is that of all of them."""
     qp = machine(CSVC(C=0.5, loss="squared_hinge"), n=60, repeat=3, weighted=True)
     plain = solve(qp, solver, tol=1e-7)
-    monkeypatch.setattr(equal_points, "MERGE_FROM", 0)
-    merged = equal_points.EqualPoints.found(qp.primal)
+    merged = EqualPoints.found(qp.primal, least=0)
     assert merged is not None and merged.erm.n == 60
-    found = solve(qp, solver, tol=1e-7)
+    found = solve(qp, solver, tol=1e-7, merge_from=0)
     check(qp, found)
     np.testing.assert_allclose(found.beta, plain.beta, atol=1e-5)
     np.testing.assert_allclose(merged.gather(merged.scatter(merged.gather(found.beta))), merged.gather(found.beta))
@@ -130,15 +128,15 @@ def test_less_memory_than_the_matrix_needs(cache_size):
     check(qp, solve(qp, Newton(cache_size=cache_size), tol=1e-6))
 
 
-def test_stopped_steps_leave_a_certified_model(monkeypatch):
-    monkeypatch.setattr(kernel_newton, "SMALLEST_SAMPLE", 50)
+def test_stopped_steps_leave_a_certified_model():
+    grows = Newton(smallest_sample=50)
     qp = machine(CSVC(C=10.0, loss="squared_hinge"), n=300)
     best = verdict_on(qp)
     fine = Goal(gap=1e-12)
     stops = {
-        Status.MAX_ITERATIONS: lambda: Newton().solve(qp, Goal(gap=1e-12, max_iter=1)),
-        Status.TIME_LIMIT: lambda: Newton().solve(qp, fine, None, Monitor(1e-9)),
-        Status.CALLBACK: lambda: Newton().solve(qp, fine, None, Monitor(callback=lambda step: step["iteration"] >= 2)),
+        Status.MAX_ITERATIONS: lambda: grows.solve(qp, Goal(gap=1e-12, max_iter=1)),
+        Status.TIME_LIMIT: lambda: grows.solve(qp, fine, None, Monitor(1e-9)),
+        Status.CALLBACK: lambda: grows.solve(qp, fine, None, Monitor(callback=lambda step: step["iteration"] >= 2)),
     }
     for status, run in stops.items():
         found = run()

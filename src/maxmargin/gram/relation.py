@@ -47,7 +47,6 @@ TILE = 1 << 21  # bytes of relations that are normalised at a time
 # about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
 WHOLE = 256
 PIECE = 128  # columns of a product at a time: with fewer, most of its time goes into reading the other side again
-LITTLE = 1 << 24  # bytes: nobody needs to ask whether there is room for these
 
 Look = Callable[[], object]  # called before something that takes a while; what it raises ends that
 
@@ -107,7 +106,7 @@ class Relation(Gram):
             slots = None if out is None else np.arange(a, b)
             return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
 
-        if not _fits(8 * left.n * right.n):
+        if not memory.fits(8 * left.n * right.n):
             return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost, look)
         T = np.empty((left.n, right.n))
         step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
@@ -135,7 +134,7 @@ class Relation(Gram):
             cost.evals += (b - a) * shape[1]
             return np.ascontiguousarray(checked_block(function, X, Z[a:b]).T)
 
-        if not _fits(8 * shape[0] * shape[1]):
+        if not memory.fits(8 * shape[0] * shape[1]):
             return cls._corrected(Rows([Stored(load, *shape)], n_jobs), weight, cost, look)
         return cls._normalised(load(0, shape[0]), weight, n_jobs, cost, look)
 
@@ -338,11 +337,6 @@ class Unread(Relation):
 
     def factor(self):
         return None
-
-
-def _fits(size: int) -> bool:
-    """Whether there is room for so many bytes; to ask takes as long as to fill a few."""
-    return size <= LITTLE or size <= memory.left_for_one()
 
 
 def _times(block: np.ndarray, factor: np.ndarray) -> np.ndarray:

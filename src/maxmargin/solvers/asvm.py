@@ -50,13 +50,13 @@ from .parts.roundings import ROUNDED_SOLUTION, ROUNDED_VALUE
 
 __all__ = ["ASVM"]
 
-MOST_FEATURES = 5000  # columns of Z: a factorisation of that size takes seconds
-AUGMENT = 100.0  # ρ in units of the mean of H's diagonal
-
 
 @dataclass
 class ASVM:
     """Active sets, each solved by one factorisation of the size of the features."""
+
+    most_features: int = 5000  # columns of Z: a factorisation of that size takes seconds
+    augment: float = 100.0  # ρ in units of the mean of H's diagonal
 
     form: ClassVar[type] = QP
 
@@ -75,10 +75,10 @@ class ASVM:
                 "asvm was asked for; found a problem that is no classification with a squared hinge; use "
                 '"interior-point", "mpd" or "sor", which take others, or loss="squared_hinge"'
             )
-        if factor.rows.d > MOST_FEATURES:
+        if factor.rows.d > self.most_features:
             return (
-                f"asvm was asked for; found {factor.rows.d} features, too many to factor (more than {MOST_FEATURES}); "
-                'use "newton", "sor" or "interior-point"'
+                f"asvm was asked for; found {factor.rows.d} features, too many to factor (more than "
+                f'{self.most_features}); use "newton", "sor" or "interior-point"'
             )
         return None
 
@@ -106,7 +106,7 @@ class _Run:
         self.Z = factor.rows.watched(monitor.look)  # each tile of each pass may be the last
         self.equality = Equality.of(qp)
         diagonal = float(as_gram(qp.H).diag().mean())
-        self.rho = AUGMENT * (diagonal if diagonal > 0 else 1.0)
+        self.rho = options.augment * (diagonal if diagonal > 0 else 1.0)
         self.extra = np.sqrt(self.rho) * np.ascontiguousarray(self.equality.Q.T)
         self.sign = np.where(np.isposinf(qp.upper), 1.0, -1.0)
         self.eta = np.zeros(self.equality.count)

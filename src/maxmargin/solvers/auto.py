@@ -51,7 +51,6 @@ __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
-DENSE_UP_TO = 3000  # variables: up to here it takes a kernel matrix as a whole
 TINY = 100  # variables: up to here that takes no longer than anything else
 LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
@@ -65,7 +64,6 @@ PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may 
 FEW_ROWS, FEW_COLUMNS = 200, 16  # the same in a millisecond, where pair steps are tried first
 LOWERED_UP_TO = 400  # rank: with such a factor the interior method takes seconds where pair steps take minutes
 
-NOISE_FROM = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
 NOISE_SAMPLES = (500, 1000)  # points that tell, in no time, how coefficients grow in number
 NOISY = 0.4  # of all points will have one: a9a (0.6) and covtype (0.7) are, USPS (0.2) and MNIST (0.3) are not
 NOISE_ROOM = 1.5  # times what their matrix takes must be free
@@ -90,6 +88,8 @@ class Auto:
     solver: Any = "auto"  # a name, or a solver
     looks: bool = False  # the limit of iterations counts looks at all rows, not a solver's own steps
     options: dict = field(default_factory=dict)  # for those solvers that have them
+    dense_up_to: int = FACTOR_UP_TO  # variables: up to here the interior method takes a kernel matrix as a whole
+    noise_from: int = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
 
     form: ClassVar[type] = QP
 
@@ -109,7 +109,7 @@ class Auto:
         while True:
             plan = [Try(self.solver)]
             if self.solver == "auto":
-                plan = plan_for(problem, goal, self.options.get("cache_size", "auto"))
+                plan = self.plan(problem, goal)
             for turn in plan:
                 warm = start if best is None else None if turn.cold else best.beta
                 others = self.looks and turn is not plan[-1]  # who have looks of the same length to make
@@ -151,60 +151,59 @@ class Auto:
         known = {f.name for f in fields(SOLVERS[turn.name])}
         return SOLVERS[turn.name](**{k: v for k, v in (self.options | turn.options).items() if k in known})
 
+    def plan(self, qp: QP, goal: Goal) -> list[Try]:
+        """The table above."""
+        if qp.exact() is not qp and knows_features(qp.H):
+            return [Try("interior-point"), Try("mpd")]
+        if isinstance(qp.H, Relation) and not len(qp.A):
+            return [Try("columns"), *self.kernel_plan(qp)]
+        if not knows_features(qp.H):
+            cache_size = self.options.get("cache_size", "auto")
+            return [Try("newton")] * newton_pays(qp, cache_size, self.noise_from) + self.kernel_plan(qp)
+        form = linear_form(qp.H)
+        assert form is not None
+        interior = Try("interior-point", cold=not screens(qp))
+        if form.ridge is not None:
+            return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
+        if qp.n <= (Sizes.matrix if goal.exact else TINY) and pairs_keep(qp):
+            return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
+        if form.rows.stored and screens(qp):
+            return [interior]
+        if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
+            return [Try("sor", trial(qp)), interior, Try("sor")]
+        return [Try("sor")]
 
-def plan_for(qp: QP, goal: Goal, cache_size: float | str = "auto") -> list[Try]:
-    """The table above."""
-    if qp.exact() is not qp and knows_features(qp.H):
-        return [Try("interior-point"), Try("mpd")]
-    if isinstance(qp.H, Relation) and not len(qp.A):
-        return [Try("columns"), *kernel_plan(qp)]
-    if not knows_features(qp.H):
-        return [Try("newton")] * newton_pays(qp, cache_size) + kernel_plan(qp)
-    form = linear_form(qp.H)
-    assert form is not None
-    interior = Try("interior-point", cold=not screens(qp))
-    if form.ridge is not None:
-        return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
-    if qp.n <= (Sizes.matrix if goal.exact else TINY) and pairs_keep(qp):
-        return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
-    if form.rows.stored and screens(qp):
-        return [interior]
-    if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
-        return [Try("sor", trial(qp)), interior, Try("sor")]
-    return [Try("sor")]
-
-
-def kernel_plan(qp: QP) -> list[Try]:
-    """The part of the table for matrices that are read by rows."""
-    form = linear_form(qp.H)
-    dense = qp.n <= DENSE_UP_TO or (form is not None and form.rows.d <= FACTOR_UP_TO)
-    if not pairs_keep(qp):
-        return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
-    if not dense:
-        last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
-        if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
-            return [Try("decomposition"), *last]
+    def kernel_plan(self, qp: QP) -> list[Try]:
+        """The part of the table for matrices that are read by rows."""
+        form = linear_form(qp.H)
+        dense = qp.n <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
+        if not pairs_keep(qp):
+            return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
+        if not dense:
+            last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
+            if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
+                return [Try("decomposition"), *last]
+            return [
+                Try("decomposition", pair_trial(qp, LAST, LOWERED_UP_TO)),
+                Try("interior-point", cold=True, lowered=True),
+                Try("decomposition"),
+                *last,
+            ]
         return [
-            Try("decomposition", pair_trial(qp, LAST, LOWERED_UP_TO)),
-            Try("interior-point", cold=True, lowered=True),
-            Try("decomposition"),
-            *last,
+            Try("decomposition", pair_trial(qp)),
+            Try("interior-point", cold=True),
+            Try("decomposition", pair_trial(qp, LAST)),
         ]
-    return [
-        Try("decomposition", pair_trial(qp)),
-        Try("interior-point", cold=True),
-        Try("decomposition", pair_trial(qp, LAST)),
-    ]
 
 
-def newton_pays(qp: QP, cache_size: float | str = "auto") -> bool:
+def newton_pays(qp: QP, cache_size: float | str = "auto", least: int = Auto.noise_from) -> bool:
     """Whether a squared loss and noise will give so many points a coefficient that steps on few of them take longer.
 
     Coefficients grow in number with the points where classes overlap or targets are noisy, and with about their root
     where not (PRIMAL §5.2; Steinwart 2003). Two samples tell how fast, and so how many there will be.
     """
     erm = qp.primal
-    if erm is None or qp.n < NOISE_FROM or qp.ridge is None or np.isfinite(qp.lower + qp.upper).any():
+    if erm is None or qp.n < least or qp.ridge is None or np.isfinite(qp.lower + qp.upper).any():
         return False
     mixed = np.random.default_rng(0).permutation(qp.n)
     counts = []

@@ -40,26 +40,25 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.limits import PASSES, Progress
 from .parts.sparse_columns import SparseColumns
-from .parts.working_columns import CHEAP, Held, Part, violations
+from .parts.working_columns import Held, Part, violations
 
 __all__ = ["Columns"]
 
-FIRST = 128  # columns of the first working set, and added at least
-GROWTH = 1.0  # columns added for each that is not 0
 STEEPEST = 0.5  # of them, those that violate most, where there are more violators than are added
 INNER = 0.03  # of the largest violation of all is what a working set may keep
-# Where all of H takes this many multiply-adds, or is there, and has no more than some FIRST columns, all are in the set
-# from the beginning: that takes as long as the overhead of the two or three passes that it saves.
+# Where all of H takes this many multiply-adds, or is there, and has so many times ``first`` columns at most, all are in
+# the set from the beginning: that takes as long as the overhead of the two or three passes that it saves.
 ALL_WORK, ALL_COLUMNS = 1 << 25, 4
-LITTLE = 1 << 24  # bytes of a matrix: nobody needs to ask whether there is room for these
 
 
 @dataclass
 class Columns:
     """Working sets of the columns that matter, solved by sweeps and Newton steps."""
 
-    first: int = FIRST  # columns of the first working set
-    growth: float = GROWTH  # columns that are added for each that is not 0
+    first: int = 128  # columns of the first working set, and added at least
+    growth: float = 1.0  # columns that are added for each that is not 0
+    cheap: int = Part.cheap  # columns in use: up to here a factorisation costs less than steps on coordinates
+    sparse_step: int = 4  # entries of the matrix that a step looks at in the time of one entry of a sparse column
 
     form: ClassVar[type] = QP
 
@@ -117,15 +116,16 @@ class Columns:
                 small, extra = 0.1 * small, 2.0 * extra
             W = np.arange(qp.n) if whole else self._chosen(qp, beta, s, extra, held)
             tolerance = small * INNER * worst
-            if sweeper is not None and len(W) > CHEAP and sweeper.suits(W):
+            if sweeper is not None and len(W) > self.cheap and sweeper.suits(W, self.sparse_step):
                 beta, stop = sweeper.solve(beta, W, tolerance, monitor)
-            elif 8 * len(W) ** 2 > LITTLE and 8 * len(W) ** 2 > memory.left_for_one():
+            elif not memory.fits(8 * len(W) ** 2):
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
                 held = Held.of(gram, W, held)
                 if isinstance(gram, Relation):
                     gram.last_set = held
                 part = Part(held.H, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
+                part.cheap = self.cheap
                 if whole or INNER * tolerance <= goal.first_violation:
                     # Another pass would be for a few digits on the same set, which Newton steps have for little.
                     tolerance = min(tolerance, small * 0.5 * goal.first_violation)

@@ -53,16 +53,15 @@ from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, heed,
 from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
-from .parts.limits import NEWTON_STEPS, Aim, Progress
+from .parts.limits import NEWTON_STEPS, WIDE_UP_TO, Aim, Progress
 from .parts.line_search import minimum_along
 from .parts.linear_risk import LinearRisk
 from .parts.newton_systems import factor_spd
 from .parts.row_sweeps import RowSweeps
+from .parts.working_sets import Sizes
 
 __all__ = ["Newton"]
 
-SAMPLE_FROM = 4000  # rows: smaller problems are solved whole at once
-SAMPLE_SHARE = 8  # the sample is this much smaller
 SAMPLE_GAP = 0.03  # relative gap to which a sample is solved, whose solution is only a start
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
@@ -78,7 +77,13 @@ class Newton:
 
     explicit: int = 1000  # features up to which the Hessian is a matrix
     direct: int = 800  # points in the curved part of a loss up to which their system is always factored, with a kernel
-    growing: bool = True  # start from a sample
+    growing: bool = True  # start from a sample,
+    sample_from: int = 4000  # with this many rows of features, or more,
+    sample_share: int = 8  # and of a sample that is this much smaller;
+    smallest_sample: int = 500  # with a kernel, of this many points at least, up to twice as many (PRIMAL: 1000)
+    whole_up_to: int = 2000  # points: all of them are in the window, whose matrix is made in no time
+    wide_up_to: int = WIDE_UP_TO  # points whose kernel matrix is in float64
+    merge_from: int = Sizes.merge  # points from which on equal ones are looked for
     cache_size: float | str = "auto"  # megabytes for kernel values
     trace: bool = False  # record the objective after each step of conjugate gradients
     seed: int = 0  # which rows the sample has
@@ -172,7 +177,7 @@ class _Run:
         if start is not None and np.any(start):
             self._move_to(self.penalty * self.risk.pushed(start))
             self._fit_parameters()
-        elif self.options.growing and self.erm.n >= SAMPLE_FROM:
+        elif self.options.growing and self.erm.n >= self.options.sample_from:
             self._move_to(self._of_sweeps() if self.hessian is None else self._of_sample())
 
     def answer(self, qp: QP, goal: Goal) -> Answer:
@@ -263,7 +268,7 @@ class _Run:
     def _of_sample(self) -> np.ndarray:
         """The x of a sample of the rows with as much more cost."""
         erm = self.erm
-        index = np.random.default_rng(self.options.seed).permutation(erm.n)[: erm.n // SAMPLE_SHARE]
+        index = np.random.default_rng(self.options.seed).permutation(erm.n)[: erm.n // self.options.sample_share]
         index.sort()
         cost = erm.cost[index] * (erm.cost.sum() / erm.cost[index].sum())
         small = ERM(None, erm.y[index], cost, erm.loss, erm.phi[:, index] if len(erm.phi) else erm.phi)

@@ -54,6 +54,7 @@ from .parts.kernel_products import KernelProducts
 from .parts.kernel_risk import KernelRisk
 from .parts.limits import EACH_SIDE, NEAR, PASSES, WIDE_BELOW, WIDE_UP_TO, Aim, Progress
 from .parts.partial_cholesky import Metric, PartialCholesky
+from .parts.working_sets import Sizes
 
 __all__ = ["PCG"]
 
@@ -61,7 +62,7 @@ ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
 HURRIED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 FAR = 0.5  # relative gap from which on β is the better model: what the losses ask for overshoots
 CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
-NEWTON_STEPS = 10  # are what is left to do then, each at most as dear as a factor
+STEPS_LEFT = 10  # are what is left to do then, each at most as dear as a factor
 STALL = 20  # steps without progress before rounding is blamed
 PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
 
@@ -77,6 +78,7 @@ class PCG:
     direct: int = 800  # points in the curved part of a loss up to which Newton's steps factor their system
     trace: bool = False  # record β and η before each step, the models of early stops, in ``history.trace``
     seed: int = 0  # which points the preconditioner draws
+    merge_from: int = Sizes.merge  # points from which on equal ones are looked for
 
     form: ClassVar[type] = ERM
 
@@ -117,7 +119,7 @@ class _Run:
     def __init__(self, options: PCG, qp: QP, goal: Goal, monitor: Monitor) -> None:
         self.options, self.whole, self.goal, self.monitor = options, qp, goal, monitor
         assert qp.primal is not None
-        self.equal = EqualPoints.found(qp.primal)
+        self.equal = EqualPoints.found(qp.primal, options.merge_from)
         erm = qp.primal if self.equal is None else self.equal.erm
         self.qp = qp if self.equal is None else erm.qp()
         self.risk = KernelRisk.of(self.qp)
@@ -257,7 +259,7 @@ class _Run:
             return False
         rate = np.log(before / now) / max(1, len(self.gaps) // 2)
         assert self.products is not None
-        return bool(np.log(now / goal) > rate * NEWTON_STEPS * self.products.a_factor(curved))
+        return bool(np.log(now / goal) > rate * STEPS_LEFT * self.products.a_factor(curved))
 
     def _lack(self) -> float:
         """What Aβ = 0 lacks at what the losses ask for, as a share of its terms: η is not at its best yet."""

@@ -6,7 +6,6 @@ import pytest
 from cases import KERNEL_CASES
 from maxmargin.gram import KernelGram, PrecomputedGram
 from maxmargin.monitor import Monitor
-from maxmargin.solvers.parts import kernel_products
 from maxmargin.solvers.parts.active_factor import ActiveFactor
 from maxmargin.solvers.parts.kernel_products import KernelProducts
 from maxmargin.solvers.parts.partial_cholesky import PartialCholesky
@@ -20,11 +19,10 @@ def gram():
 
 @pytest.mark.parametrize("budget", [None, 1000], ids=["kept", "no room"])
 @pytest.mark.parametrize("panel", [512, 16])
-def test_products_of_points_that_join(gram, budget, panel, monkeypatch):
-    monkeypatch.setattr(kernel_products, "PANEL", panel)
-    monkeypatch.setattr(kernel_products, "PIECE", 24)
+def test_products_of_points_that_join(gram, budget, panel):
     K, rng = gram.dense(), np.random.default_rng(1)
     products = KernelProducts(gram, budget, Monitor())
+    products.panel, products.piece = panel, 24
     order = rng.permutation(120)
     for start, stop in ((0, 5), (5, 60), (60, 61), (61, 100)):
         products.grow(order[start:stop])

@@ -16,8 +16,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import solve
-from maxmargin.solvers.parts import small_problems
-from maxmargin.solvers.parts.small_problems import Batch, SmallProblems, certify_small, solve_small, suits
+from maxmargin.solvers.parts.small_problems import Batch, Pieces, SmallProblems, certify_small, solve_small, suits
 
 NUMBERS = ("primal", "dual", "gap", "violation", "infeasibility")
 every_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -152,15 +151,14 @@ def digits(solutions):
 
 
 @pytest.mark.parametrize("C", [1.7, 3.3e4])
-def test_threads_and_looks_at_the_clock_change_no_digit(monkeypatch, C):
+def test_threads_and_looks_at_the_clock_change_no_digit(C):
     gram, qps = some_problems(c_svc(C), "duplicated", count=60)
     problems = SmallProblems.of(qps)
     expected = digits(solve_small(gram, problems))
-    monkeypatch.setattr(small_problems, "THREADS_FROM", 0)
     for threads in (2, 3, 7):
         for room in (1, 3000, 10**6):  # one round at a time, a few problems at a time, all at once
-            monkeypatch.setattr(small_problems, "WORK_A_LOOK", room)
-            for a, b in zip(expected, digits(solve_small(gram, problems, threads=threads)), strict=True):
+            found = solve_small(gram, problems, threads=threads, pieces=Pieces(look=room, threads=0))
+            for a, b in zip(expected, digits(found), strict=True):
                 np.testing.assert_array_equal(a, b)
 
 
@@ -257,13 +255,11 @@ def test_after_a_stop_no_matrix_is_computed():
     check_honest(solutions, qps)
 
 
-def test_a_callback_stops_between_two_looks(monkeypatch):
-    monkeypatch.setattr(small_problems, "WORK_A_LOOK", 1)
-    monkeypatch.setattr(small_problems, "WORK_A_PROBLEM", 100)
+def test_a_callback_stops_between_two_looks():
     gram, qps = some_problems(c_svc(21.0), count=40)
     seen = []
     monitor = Monitor(callback=lambda row: bool(seen.append(row)) or len(seen) == 3)
-    solutions = solve_small(gram, SmallProblems.of(qps), monitor=monitor)
+    solutions = solve_small(gram, SmallProblems.of(qps), monitor=monitor, pieces=Pieces(look=1, problem=100))
     statuses = solutions.statuses()
     assert len(seen) == 3
     assert Status.CONVERGED in statuses and Status.CALLBACK in statuses

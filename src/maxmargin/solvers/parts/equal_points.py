@@ -15,7 +15,6 @@ from ...problem import ERM
 
 __all__ = ["EqualPoints"]
 
-MERGE_FROM = 2000  # points: from here on a look for equal ones costs less than they do
 MERGE_GAIN = 0.98  # of the points: with more distinct ones it is not worth it
 
 
@@ -29,9 +28,9 @@ class EqualPoints:
     share: np.ndarray  # of its cost that belongs to each point
 
     @classmethod
-    def found(cls, erm: ERM) -> EqualPoints | None:
-        """The merged problem, or None where there is little to gain or nobody knows."""
-        if erm.n < MERGE_FROM:
+    def found(cls, erm: ERM, least: int) -> EqualPoints | None:
+        """The merged problem, or None where there is little to gain or nobody knows, and below ``least`` points."""
+        if erm.n < least:
             return None
         first = as_gram(erm.K).duplicates()
         if first is None or len(np.unique(first)) > MERGE_GAIN * erm.n:

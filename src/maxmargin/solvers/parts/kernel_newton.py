@@ -33,16 +33,14 @@ from .equal_points import EqualPoints
 from .kernel_descent import Descent
 from .kernel_products import KernelProducts
 from .kernel_risk import KernelRisk
-from .limits import EACH_SIDE, NEAR, PASSES, ROUNDS, SAMPLE_TOL, WIDE_BELOW, WIDE_UP_TO, Aim
+from .limits import EACH_SIDE, NEAR, PASSES, ROUNDS, SAMPLE_TOL, WIDE_BELOW, Aim
 from .newton_finish import newton_finish
 from .roundings import ROUNDED_SUM
 
 __all__ = ["KernelRun"]
 
-SMALLEST_SAMPLE = 500  # points, up to twice as many (PRIMAL: 1000)
 GROWTH = 2  # times as many has the next one
 SAMPLE_GAIN = 1e-3  # or of the value: a step that gains less ends it too
-WHOLE_BELOW = 2000  # points: up to here all of them are in W, whose matrix is made in no time
 NEARBY = 0.1  # of the points that are asked for: as many more, the nearest, are in W from the start
 WIDE_RIDGE = 1e-4  # of the diagonal of K: with a smaller D it is hidden by the rounding of entries in float32
 FIRST_WIDTH = 2.0  # of the targets: losses rounded off so far are curved for all points at the start
@@ -72,13 +70,13 @@ class KernelRun:
         self.spent = proofs.spent
         self.direct, self.seed = options.direct, options.seed
         assert qp.primal is not None
-        self.equal = EqualPoints.found(qp.primal)
+        self.equal = EqualPoints.found(qp.primal, options.merge_from)
         erm = qp.primal if self.equal is None else self.equal.erm
         self.qp = qp if self.equal is None else erm.qp()
         self.risk = KernelRisk.of(self.qp)
         gram = as_gram(erm.K)
         fine = float(self.risk.d[self.risk.d > 0.0].min(initial=1.0)) < WIDE_RIDGE * float(gram.diag().max())
-        if goal.first_violation < WIDE_BELOW or self.qp.n <= WIDE_UP_TO or fine:
+        if goal.first_violation < WIDE_BELOW or self.qp.n <= options.wide_up_to or fine:
             gram = gram.wide()
         self.size = float(np.abs(self.risk.p).mean()) or 1.0
         self.eta = np.zeros(len(self.risk.A))
@@ -100,11 +98,11 @@ class KernelRun:
         try:
             share, reason = self._approach(start)
             if reason in NEAR:
-                self._enter(np.arange(self.qp.n), self.risk, every=self.qp.n <= WHOLE_BELOW)
+                self._enter(np.arange(self.qp.n), self.risk, every=self.qp.n <= self.options.whole_up_to)
         except Stopped as stopped:
             reason = stopped.reason
         started = start is not None and bool(np.any(start))
-        stages = self._stages(self.risk, last=True, cold=self.qp.n < 2 * SMALLEST_SAMPLE and not started)
+        stages = self._stages(self.risk, last=True, cold=self.qp.n < 2 * self.options.smallest_sample and not started)
         aim, (risk, done) = Aim(self.goal.first_violation), next(stages)
         least = np.inf  # violation that was certified
         for _ in range(ROUNDS):
@@ -154,7 +152,7 @@ class KernelRun:
             self._begin(np.flatnonzero(beta), beta)
             return 1.0, Status.CONVERGED
         counts = [n]
-        while self.options.growing and counts[-1] >= 2 * SMALLEST_SAMPLE:
+        while self.options.growing and counts[-1] >= 2 * self.options.smallest_sample:
             counts.append(counts[-1] // GROWTH)
         mixed = np.random.default_rng(self.options.seed).permutation(n) if len(counts) > 1 else np.arange(n)
         for count in reversed(counts[1:]):

@@ -23,8 +23,6 @@ from ...monitor import Monitor
 
 __all__ = ["KernelProducts"]
 
-PANEL = 512  # points whose rows are made and read together: enough for quick kernel products
-PIECE = 1024  # columns of a panel that are read for both halves while they are near: 1 to 2 MB with PANEL
 NUMBERS_A_TRANSFORM = 1000  # a point: two transforms that spread it over 13 places in each of three dimensions
 BYTES_A_MODE = 128  # of a transform: a complex number, and eight on the finer grid that it is taken from
 PART_OF_PANEL = 64  # rows of a panel are made between two looks at the clock where they are long
@@ -32,6 +30,9 @@ PART_OF_PANEL = 64  # rows of a panel are made between two looks at the clock wh
 
 class KernelProducts:
     """K on the points ``index``, which may grow."""
+
+    panel = 512  # points whose rows are made and read together: enough for quick kernel products
+    piece = 1024  # columns of a panel that are read for both halves while they are near: 1 to 2 MB
 
     def __init__(self, gram: Gram, budget: int | None, monitor: Monitor) -> None:
         self.gram, self.monitor = gram, monitor
@@ -57,16 +58,16 @@ class KernelProducts:
             return
         order = np.concatenate([self.index, more])
         itemsize = self.gram.dtype.itemsize
-        if self.kept and len(order) * (len(order) + PANEL) // 2 * itemsize > self.room:
+        if self.kept and len(order) * (len(order) + self.panel) // 2 * itemsize > self.room:
             self.kept, self.panels, self.ends = False, [], [0]
             self.reserved = memory.reserve(0)
         if not self.kept:
             everything = len(order) == self.gram.n and bool((order[1:] > order[:-1]).all())
             self.index, self.part = order, self.gram if everything else self.gram.take(order)
             return
-        self.reserved = memory.reserve(len(order) * (len(order) + PANEL) // 2 * itemsize)
-        for start in range(self.n, len(order), PANEL):
-            end = min(len(order), start + PANEL)
+        self.reserved = memory.reserve(len(order) * (len(order) + self.panel) // 2 * itemsize)
+        for start in range(self.n, len(order), self.panel):
+            end = min(len(order), start + self.panel)
             self.panels.append(self._panel(order[:end], start))
             self.ends.append(end)
             self.index = order[:end]
@@ -138,12 +139,12 @@ class KernelProducts:
         out = np.zeros(end)
         own = x[start:end]
         down = bool(own.any())
-        for a in range(0, end, PIECE):
-            piece, right = panel[:, a : a + PIECE], x[a : min(end, a + PIECE)]
+        for a in range(0, end, self.piece):
+            piece, right = panel[:, a : a + self.piece], x[a : min(end, a + self.piece)]
             if right.any():
                 out[start:end] += piece @ right
             if down and a < start:
-                stop = min(start, a + PIECE)
+                stop = min(start, a + self.piece)
                 out[a:stop] += own @ piece[:, : stop - a]
         return out
 

@@ -34,13 +34,13 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 
 from ...rows import Block, Crew, Rows
 from .cholesky import cholesky
+from .limits import LOOK_WORK
 from .roundings import ROUNDED_SOLUTION, ROUNDED_SUM
 
 __all__ = ["Dense", "LeastSquares", "Normal", "Points", "Quasi", "RowSquares", "System", "solve_spd"]
 
 LSMR_TOL = 1e-10  # of the right-hand side may be left where LSMR ends
 LSMR_SHIFT = 1e-8  # of the squared norm of its column is δ² for LSMR, whose accuracy a smaller one would take
-PIECE = 1 << 23  # entries of a matrix are scaled between two looks at the clock: some 10 ms
 
 
 class System(ABC):
@@ -172,7 +172,7 @@ class Dense(System):
     def _scaled(self) -> np.ndarray:
         """√Θ H √Θ, without the rows that were left out."""
         m = len(self.root)
-        M, step = np.empty((m, m)), max(1, PIECE // max(1, m))
+        M, step = np.empty((m, m)), max(1, LOOK_WORK // max(1, m))
         for a in range(0, m, step):
             self.look()
             some = slice(a, a + step)

@@ -44,16 +44,20 @@ from .small_leaves import (
     certify_slice,
     solve_slice,
 )
+from .working_sets import Sizes
 
-__all__ = ["BATCH_POINTS", "Batch", "SmallProblems", "SmallSolutions", "certify_small", "solve_small", "suits"]
+__all__ = [
+    "BATCH_POINTS",
+    "Batch",
+    "Pieces",
+    "SmallProblems",
+    "SmallSolutions",
+    "certify_small",
+    "solve_small",
+    "suits",
+]
 
-SMALL_UP_TO = 600  # variables: up to here decomposition, too, takes the matrix whole and all variables at once
 BATCH_POINTS = 2048  # that problems share whose matrix is formed as a whole: 32 MB
-WORK_A_LOOK = 20_000_000  # multiply-adds of a thread between two looks at the clock: some 10 ms
-SLICES = 8  # pieces of that work between two looks at the clock, whatever the number of threads
-WORK_A_PROBLEM = 10_000  # to begin with one, in multiply-adds
-WORK_A_VARIABLE = 30  # looks at each other variable that a variable takes on average, for shares of the work
-THREADS_FROM = 2_000_000  # multiply-adds, a millisecond: below, a second thread costs more than it brings
 
 STATUS = {
     CONVERGED: Status.CONVERGED,
@@ -62,6 +66,20 @@ STATUS = {
 }
 NO_MATRIX = np.zeros((0, 0))
 PROOF = ("primal", "dual", "gap", "violation", "infeasibility")  # the numbers of a certificate
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How work is cut up, in multiply-adds; no result depends on it."""
+
+    look: int = 20_000_000  # of a thread between two looks at the clock: some 10 ms
+    slices: int = 8  # pieces of that work between two looks, whatever the number of threads
+    problem: int = 10_000  # to begin with a problem
+    variable: int = 30  # looks at each other variable that a variable takes on average
+    threads: int = 2_000_000  # a millisecond: below, a second thread costs more than it brings
+
+
+PIECES = Pieces()
 
 
 def _none() -> np.ndarray:
@@ -207,7 +225,7 @@ class Batch:
 
 def suits(sizes: np.ndarray) -> bool:
     """Whether problems of these sizes are so small that setting up a solver for each would take most of the time."""
-    return int(np.max(sizes)) <= SMALL_UP_TO
+    return int(np.max(sizes)) <= Sizes.matrix
 
 
 def solve_small(
@@ -219,6 +237,7 @@ def solve_small(
     monitor: Monitor | None = None,
     start: np.ndarray | None = None,
     batches: list[Batch] | None = None,
+    pieces: Pieces = PIECES,
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
@@ -229,7 +248,7 @@ def solve_small(
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
-    run = _Run(gram, problems, tol, max_iter, threads, monitor, start)
+    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces)
     for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
         run.solve(gram, batch)
     return run.solutions()
@@ -246,9 +265,19 @@ def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.nd
 class _Run:
     """One call of the solver: what its batches share."""
 
-    def __init__(self, gram: Gram, problems: SmallProblems, tol, max_iter, threads, monitor, start) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        problems: SmallProblems,
+        tol: float,
+        max_iter: int,
+        threads: int,
+        monitor: Monitor,
+        start: np.ndarray | None,
+        pieces: Pieces,
+    ) -> None:
         count, n = len(problems), len(problems.points)
-        self.problems, self.tol, self.threads, self.monitor = problems, tol, threads, monitor
+        self.problems, self.tol, self.threads, self.monitor, self.pieces = problems, tol, threads, monitor, pieces
         most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
         self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
         self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
@@ -259,7 +288,7 @@ class _Run:
         self.steps = np.zeros(count, np.int64)
         self.progress = np.full((count, 3), np.inf)  # least objective, least violation, rounds since (inf: not begun)
         self.code = np.full(count, UNFINISHED, np.int64)
-        self.work = (WORK_A_PROBLEM + WORK_A_VARIABLE * problems.sizes * problems.sizes).astype(np.int64)
+        self.work = (pieces.problem + pieces.variable * problems.sizes * problems.sizes).astype(np.int64)
         holds_zero = bool((problems.lower <= 0).all() and (problems.upper >= 0).all()) and not problems.sums.any()
         self.from_zero = start is None and holds_zero
         self.stop: Status | None = None
@@ -275,11 +304,12 @@ class _Run:
         # Leaves do not write to it, but are compiled for arrays that could be written to.
         own = K if K.flags.writeable and self._alone(place, len(K)) else NO_MATRIX
         K = read_only(K)
+        room = self.pieces.look
         while len(waiting) and self.stop is None:
             done = np.cumsum(self.work[waiting])
-            count = max(1, int(np.searchsorted(done, WORK_A_LOOK * SLICES)))
+            count = max(1, int(np.searchsorted(done, room * self.pieces.slices)))
             now, later = waiting[:count], waiting[count:]
-            self._pass(K, own, place, now, WORK_A_LOOK, self.threads if done[count - 1] > THREADS_FROM else 1)
+            self._pass(K, own, place, now, room, self.threads if done[count - 1] > self.pieces.threads else 1)
             waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
             self.stop = self._report(gram)
         if len(waiting):

@@ -21,7 +21,6 @@ from .limits import PASSES
 
 __all__ = ["SparseColumns", "violation"]
 
-SPARSE_STEP = 4  # entries of the matrix that a step on it looks at in the time of one entry of a sparse column
 SWEEPS = 3  # over sparse columns between two points of an extrapolation
 ANDERSON = 5  # points that tell where sweeps lead
 ANDERSON_RIDGE = 1e-12  # of the trace, for points that are nearly in line
@@ -42,9 +41,12 @@ class SparseColumns:
         columns = gram.compressed if isinstance(gram, Relation) else None
         return None if columns is None else cls(qp, gram, columns)  # type: ignore[arg-type]
 
-    def suits(self, W: np.ndarray) -> bool:
-        """Whether a step on a column is so much cheaper than one on the matrix that no Newton step makes up for it."""
-        return SPARSE_STEP * float(self.lengths[W].mean()) < len(W)
+    def suits(self, W: np.ndarray, step: float) -> bool:
+        """Whether a step on a column is so much cheaper than one on the matrix that no Newton step makes up for it;
+
+        ``step``: entries of the matrix that take as long as one of a column.
+        """
+        return step * float(self.lengths[W].mean()) < len(W)
 
     def solve(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor):
         """β after sweeps over W, and the reason to stop if there is one."""

@@ -15,12 +15,11 @@ from .cholesky import cholesky
 from .limits import NEWTON_STEPS
 from .sparse_columns import violation
 
-__all__ = ["CHEAP", "Held", "Part", "violations"]
+__all__ = ["Held", "Part", "violations"]
 
 FRESH, FRESH_SHARE = 8, 8  # columns, or a share of those used: so many come in between Newton steps
 STEPS = 5  # on coordinates for each column that is used or may come in, between Newton steps
 STEP_COST = 6  # and as many as cost what a factorisation does: each looks at all columns of the set twice
-CHEAP = 256  # columns in use: up to here a factorisation costs less than those steps
 NEWTON, NEWTON_OF_MANY = 30, 1  # steps in a row that are cut short by a bound
 RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation succeeds
 ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
@@ -54,6 +53,8 @@ class Held:
 class Part:
     """The problem on a working set, with its matrix at hand; s is the slope on the set."""
 
+    cheap = 256  # columns in use: up to here a factorisation costs less than steps on coordinates
+
     def __init__(self, H, s, beta, eps, lower, upper) -> None:
         self.H, self.eps, self.lower, self.upper = H, eps, lower, upper
         self.s, self.beta = s.copy(), beta.copy()
@@ -62,7 +63,7 @@ class Part:
         """Sweeps and Newton steps until no column of the set violates its conditions by more than the tolerance."""
         for _ in range(NEWTON_STEPS):
             used = int(np.count_nonzero(self.beta))
-            few = used <= CHEAP
+            few = used <= self.cheap
             fresh, newtons = (max(FRESH, used // FRESH_SHARE), NEWTON) if few else (used, NEWTON_OF_MANY)
             steps = max(STEPS * (FRESH + used), used**3 // (STEP_COST * len(self.beta)))
             worst = greedy_steps(
