@@ -142,3 +142,46 @@ def test_functions_are_short(path):
         and function.end_lineno - function.lineno >= LONGEST_FUNCTION
     }
     assert not long
+
+
+def unannotated(tree: ast.Module) -> set[str]:
+    """Functions with a parameter, or a result, that has no type; but leaves, and what numba is told of them."""
+    found = set()
+
+    def look(node: ast.AST, method: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                marks = {ast.unparse(mark).partition("(")[0] for mark in child.decorator_list}
+                if marks & (LEAF | {"by_types"}):
+                    continue
+                first = method and "staticmethod" not in marks
+                own = [*child.args.posonlyargs, *child.args.args][first:]
+                own += [*child.args.kwonlyargs, *filter(None, (child.args.vararg, child.args.kwarg))]
+                if child.returns is None or any(parameter.annotation is None for parameter in own):
+                    found.add(f"{child.name}, line {child.lineno}")
+            look(child, isinstance(child, ast.ClassDef))
+
+    look(tree, False)
+    return found
+
+
+@every_source
+def test_functions_are_annotated(path):
+    if path.parent.name != "_jit":  # the door to numba, whose stubs say nothing
+        assert unannotated(ast.parse(path.read_text())) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f(x: int) -> int: ...", set()),
+        ("def f(x) -> int: ...", {"f, line 1"}),
+        ("def f(x: int): ...", {"f, line 1"}),
+        ("def f(*args) -> int: ...", {"f, line 1"}),
+        ("@jit\ndef f(x): ...", set()),
+        ("class A:\n    def f(self) -> int:\n        def g(x): ...", {"g, line 3"}),
+        ("class A:\n    @staticmethod\n    def f(x) -> int: ...", {"f, line 3"}),
+    ],
+)
+def test_the_reader_of_annotations_sees_them_all(source, found):
+    assert unannotated(ast.parse(source)) == found

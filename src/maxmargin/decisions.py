@@ -53,7 +53,7 @@ class DecisionFunction:
     n_jobs: int | None = None
 
     @th.blas_limit(1)
-    def _weighed(self, X) -> np.ndarray:
+    def _weighed(self, X: Any) -> np.ndarray:
         """Σ_s coef[s, c] k(x_s, x) for each row of X: blocked products."""
         coef = self.dual.T
         if self.columns is not None:
@@ -70,13 +70,13 @@ class DecisionFunction:
         right = make_points(X, self.kernel, like=left)
         return weigh(self.kernel, left.astype(np.float64), coef, right, th.count(self.n_jobs))
 
-    def problems(self, X) -> np.ndarray:
+    def problems(self, X: Any) -> np.ndarray:
         """The decision of each problem, (n, problems), by the weights of the features or by vectors of no class."""
         values = self._weighed(X) if self.weights is None else Rows.times(X, self.weights.T, self.n_jobs)
         values = values + self.intercept
         return values if self.more is None else values + self.more(X)
 
-    def classes(self, X, k: int, shape: str) -> np.ndarray:
+    def classes(self, X: Any, k: int, shape: str) -> np.ndarray:
         """Decisions between k classes, of a shape that ``decide_pairs`` knows; (n,) for two, whatever the shape."""
         if k == 2:
             return self.problems(X)[:, 0]
@@ -95,7 +95,7 @@ class DecisionFunction:
                 self._values(X), self.dual, self.n_support, self.intercept, X.shape[0], shape, more, threads
             )
 
-    def _values(self, X) -> Callable[[slice, slice], np.ndarray]:
+    def _values(self, X: Any) -> Callable[[slice, slice], np.ndarray]:
         """A function of rows of X and a slice of the vectors that gives their kernel values in float64."""
         known, function, kernel = self.columns, self.function, self.kernel
         if known is not None:
@@ -196,7 +196,7 @@ def _tiles(n_support: np.ndarray, width: int) -> list[tuple[slice, np.ndarray]]:
     return tiles
 
 
-def pair_weights(dual, n_support: np.ndarray, vectors):
+def pair_weights(dual: Any, n_support: np.ndarray, vectors: Any) -> Any:
     """The weights of the features for each pair, (pairs, d), sparse where the vectors are."""
     k = len(n_support)
     edges = np.concatenate([[0], np.cumsum(n_support)])

@@ -7,6 +7,7 @@ certificate, made here and nowhere else. ``Status.CONVERGED`` in any result is t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Goal:
         """Whether a certificate proves what was asked."""
         return bool(self.proven(found.violation, found.infeasibility, found.primal, found.dual, found.gap, found.idle))
 
-    def proven(self, violation, infeasibility, primal, dual, gap, idle):
+    def proven(self, violation: Any, infeasibility: Any, primal: Any, dual: Any, gap: Any, idle: Any) -> Any:
         """``met`` for the numbers of a certificate, or for arrays of them."""
         numbers = ~(np.isnan(primal) | np.isnan(dual))  # a sum that is no number has terms that are none
         fine = numbers & (infeasibility <= FEASIBLE) & (violation <= self.violation)

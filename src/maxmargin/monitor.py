@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -39,7 +39,7 @@ _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 
 
 @contextmanager
-def keep_interrupted():
+def keep_interrupted() -> Iterator[None]:
     """A context in which a fit that Ctrl-C has stopped returns as others do.
 
     Outside of it the model is stored all the same, and then KeyboardInterrupt is raised again, so that Ctrl-C ends a
@@ -121,7 +121,7 @@ class Monitor:
                 signal.signal(signal.SIGINT, self._on_interrupt)
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: Any) -> None:
         if self._previous_handler is not None:
             signal.signal(signal.SIGINT, self._previous_handler)  # type: ignore[arg-type]
             self._previous_handler = None
@@ -143,7 +143,7 @@ class Monitor:
         """For a solver that works on a part of the problem: what it says of objectives is not of the whole."""
         return Inner(self)
 
-    def _on_interrupt(self, signum, frame) -> None:
+    def _on_interrupt(self, signum: Any, frame: Any) -> None:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
@@ -250,7 +250,16 @@ class Monitor:
         self.bounds = (math.nan, math.nan)  # what was added up on the way is not as exact
         self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
 
-    def _record(self, iteration, objective, violation, active, kernel_evals, hit_rate, primal) -> tuple:
+    def _record(
+        self,
+        iteration: int,
+        objective: float,
+        violation: float,
+        active: int,
+        kernel_evals: int,
+        hit_rate: float,
+        primal: float,
+    ) -> tuple:
         self.bounds = (_least(self.bounds[0], objective), _least(self.bounds[1], primal))
         row = (self.seconds, iteration, *self.bounds, violation, active, kernel_evals, hit_rate)
         self.history.rows.append(row)
@@ -296,7 +305,15 @@ class Inner(Monitor):
         """Never: they would be those of a part."""
         return False
 
-    def step(self, iteration: int, objective: float = math.nan, *details, primal: float = math.nan, model=None, **more):
+    def step(
+        self,
+        iteration: int,
+        objective: float = math.nan,
+        *details: Any,
+        primal: float = math.nan,
+        model: Any = None,
+        **more: Any,
+    ) -> Status | None:
         """As the whole's, without what is only true of a part."""
         return self.outer.step(iteration, math.nan, *details, **more)
 

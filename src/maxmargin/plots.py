@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +50,7 @@ MOST_FEATURES = 20
 LARGE = 1e-3  # share of the largest weight on a path that deserves a name
 
 
-def _pyplot():
+def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -60,7 +60,7 @@ def _pyplot():
     return plt
 
 
-def _axes(ax):
+def _axes(ax: Any) -> Any:
     """The axes that were given, or new ones."""
     if ax is not None:
         return ax
@@ -72,7 +72,7 @@ def _ink() -> str:
     return _pyplot().rcParams["text.color"]
 
 
-def _array(X) -> np.ndarray:
+def _array(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
 
 
@@ -86,10 +86,10 @@ def _some(n: int, most: int) -> np.ndarray:
 @dataclass
 class _Display(ABC):
     @abstractmethod
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         """Draw on these axes."""
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw on some axes, or on new ones; sets ``ax_`` and ``figure_``."""
         self.ax_: Any = _axes(ax)
         self.figure_ = self.ax_.figure
@@ -118,7 +118,16 @@ class MarginDisplay(_Display):
     level: str = "boundary"
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, features=None, resolution=RESOLUTION, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        features: Any = None,
+        resolution: int = RESOLUTION,
+        ax: Any = None,
+    ) -> Self:
         """The display of a fitted machine on its samples."""
         check_is_fitted(estimator)
         names = getattr(X, "columns", None)
@@ -138,7 +147,8 @@ class MarginDisplay(_Display):
         grid = centre + np.column_stack([xx.ravel(), yy.ravel()]) @ frame
         if names is not None and hasattr(estimator, "feature_names_in_"):
             grid = type(X)(grid, columns=names)
-        chosen, classes, labels, width, level = None, [], None, 1.0, "boundary"
+        labels: np.ndarray | None = None
+        chosen, classes, width, level = None, [], 1.0, "boundary"
         if is_regressor(estimator):
             values = np.asarray(estimator.predict(grid))
             labels = None if y is None else np.asarray(y, np.float64)
@@ -163,7 +173,7 @@ class MarginDisplay(_Display):
         )  # fmt: skip
         return display.plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         from matplotlib.colors import ListedColormap
 
         ink = _ink()
@@ -193,7 +203,7 @@ class MarginDisplay(_Display):
         known = self.values if self.labels is None else np.append(self.values, self.labels)
         return {"vmin": float(known.min()), "vmax": float(known.max())}
 
-    def _scatter(self, ax, ink: str) -> None:
+    def _scatter(self, ax: Any, ink: str) -> None:
         some = _some(len(self.points), MOST_SAMPLES)
         points, support = self.points[some], self.support[some]
         if self.labels is None or self.level == "prediction":
@@ -216,7 +226,7 @@ class MarginDisplay(_Display):
             ax.legend(loc="best", framealpha=0.8, fontsize="small")
 
 
-def _plane(rows: np.ndarray, centre: np.ndarray, features, names) -> tuple[np.ndarray, tuple[str, str]]:
+def _plane(rows: np.ndarray, centre: np.ndarray, features: Any, names: Any) -> tuple[np.ndarray, tuple[str, str]]:
     """Two orthonormal directions, and what the axes are called."""
     d = rows.shape[1]
     if features is None and d > 2:
@@ -246,7 +256,7 @@ class ConvergenceDisplay(_Display):
     tol: float | None = None
 
     @classmethod
-    def from_estimator(cls, *estimators, ax=None, labels=None):
+    def from_estimator(cls, *estimators: Any, ax: Any = None, labels: Any = None) -> Self:
         """Of one fitted machine, or of several that solve the same problem."""
         histories, names = [], []
         for estimator in estimators:
@@ -259,7 +269,7 @@ class ConvergenceDisplay(_Display):
         return cls.from_histories(histories, labels or names, tol=tol, ax=ax)
 
     @classmethod
-    def from_histories(cls, histories, labels, *, tol=None, ax=None):
+    def from_histories(cls, histories: Any, labels: Any, *, tol: float | None = None, ax: Any = None) -> Self:
         """Of histories."""
         return cls(
             [h.column("seconds") for h in histories],
@@ -269,7 +279,7 @@ class ConvergenceDisplay(_Display):
             tol,
         ).plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         """The relative gap on a logarithmic scale; for one fit the values themselves in a panel above."""
         single = len(self.seconds) == 1
         if single:
@@ -312,13 +322,13 @@ class PathDisplay(_Display):
     names: list[str]
 
     @classmethod
-    def from_path(cls, path, *, names=None, problem=0, ax=None):
+    def from_path(cls, path: Any, *, names: Any = None, problem: int = 0, ax: Any = None) -> Self:
         """Of what ``path`` of a linear machine returns; ``problem`` chooses a class where there are several."""
         coefs = path.coefs if path.coefs.ndim == 2 else path.coefs[:, problem]
         given = names if names is not None else [f"feature {k}" for k in range(coefs.shape[1])]
         return cls(np.asarray(path.Cs), coefs, [str(name) for name in given]).plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         size = np.abs(self.coefs).max(axis=0)
         order = np.argsort(-size)
         drawn = order[size[order] > LARGE * size.max(initial=0.0)]
@@ -346,7 +356,7 @@ class KernelDisplay(_Display):
     classes: list[str]
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, ax=None):
+    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> Self:
         """Of a machine and samples; of many samples some are shown."""
         check_is_fitted(estimator)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -355,10 +365,10 @@ class KernelDisplay(_Display):
         order = np.arange(len(some)) if labels is None else np.argsort(labels, kind="stable")
         index = some[order]
         K = _kernel_of(estimator, X, index)
-        names, counts = ([], []) if labels is None else np.unique(labels, return_counts=True)
+        names, counts = np.unique([] if labels is None else labels, return_counts=True)
         return cls(K, np.cumsum(counts), [str(name) for name in names]).plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         signed = self.K.min() < 0
         size = float(np.abs(self.K).max()) or 1.0
         low = -size if signed else 0.0
@@ -376,7 +386,7 @@ class KernelDisplay(_Display):
             ax.set_ylabel("sample")
 
 
-def _kernel_of(estimator, X, index: np.ndarray) -> np.ndarray:
+def _kernel_of(estimator: Any, X: Any, index: np.ndarray) -> np.ndarray:
     """The matrix of a machine's kernel on some samples."""
     kernel = getattr(estimator, "kernel", "linear")
     if kernel == "precomputed":
@@ -400,7 +410,7 @@ class FeatureRankDisplay(_Display):
     names: list[str]
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None, most=MOST_FEATURES, ax=None):
+    def from_estimator(cls, estimator: Any, *, names: Any = None, most: int = MOST_FEATURES, ax: Any = None) -> Self:
         """Of a linear machine (the size of its weights, the largest of its classes) or of a selector (its scores)."""
         check_is_fitted(estimator)
         found = next(
@@ -421,7 +431,7 @@ class FeatureRankDisplay(_Display):
         order = np.argsort(-size, kind="stable")[: min(most, max(1, int(np.count_nonzero(size))))]
         return cls(size[order], [called[k] for k in order]).plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         place = np.arange(len(self.importance))[::-1]
         ax.barh(place, self.importance, color=COLOURS[0])
         ax.set_yticks(place, self.names, fontsize="small")
@@ -439,7 +449,7 @@ class CVDisplay(_Display):
     names: tuple[str, str]  # along y, along x
 
     @classmethod
-    def from_search(cls, search, *, x=None, y=None, ax=None):
+    def from_search(cls, search: Any, *, x: str | None = None, y: str | None = None, ax: Any = None) -> Self:
         """Of a fitted GridSearchCV; of more than two parameters the best value of the others is shown."""
         check_is_fitted(search)
         results = search.cv_results_
@@ -460,7 +470,7 @@ class CVDisplay(_Display):
             scores[at] = max(scores[at], score)
         return cls(down, across, np.where(np.isfinite(scores), scores, np.nan), (y, x)).plot(ax)
 
-    def _draw(self, ax) -> None:
+    def _draw(self, ax: Any) -> None:
         image = ax.imshow(self.scores, cmap="cividis", origin="lower", aspect="auto", interpolation="nearest")
         ax.figure.colorbar(image, ax=ax, label="mean score")
         best = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)

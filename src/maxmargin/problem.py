@@ -280,7 +280,9 @@ class QP:
             self._last.update(about=about, certificate=self._certificate(beta, eta, w, H_beta, own))
         return self._last["certificate"]
 
-    def _certificate(self, beta, eta, w, H_beta, own) -> Certificate:
+    def _certificate(
+        self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None, H_beta: np.ndarray, own: np.ndarray | None
+    ) -> Certificate:
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta)
         if w is not None and own is not None:
@@ -354,7 +356,7 @@ class ERM:
         """f at the training points."""
         return self.times(beta) + self._parametric(eta)
 
-    def _parametric(self, eta: np.ndarray):
+    def _parametric(self, eta: np.ndarray) -> Any:
         return self.phi.T @ eta if len(eta) else 0.0
 
     def _risk(self, f: np.ndarray) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,14 +38,14 @@ class Status(Enum):
 
     # A stored model names its status, so that sentences may be reworded. skops calls __reduce__, pickle the other.
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return Status, (self.name,)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         return self.__reduce__()
 
     @classmethod
-    def _missing_(cls, value):
+    def _missing_(cls, value: Any) -> Status | None:
         return cls.__members__.get(value)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ContextDecorator
 from functools import cache, lru_cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -171,7 +172,7 @@ def _libraries() -> list:
     return [found for found in ThreadpoolController().lib_controllers if found.user_api == "blas" and found.num_threads]
 
 
-def _by_thread(library) -> bool:
+def _by_thread(library: Any) -> bool:
     """Whether a library asks OpenMP, which keeps a number for each thread."""
     return library.internal_api == "openblas" and getattr(library, "threading_layer", None) == "openmp"
 
@@ -193,5 +194,5 @@ class blas_limit(ContextDecorator):  # noqa: N801 (used as a function)
     def __enter__(self) -> None:
         self.outer = _blas.want(self.threads)
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: Any) -> None:
         _blas.want(self.outer)

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,8 +38,8 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
     sparse_score = sparse @ rng.normal(size=SPARSE_FEATURES) + 0.3 * rng.normal(size=LARGE)
     forms = {"": (X, score), ", float32": (X.astype(np.float32), score), ", CSR": (sparse, sparse_score)}
 
-    def fit(machine, X, y):
-        def run():
+    def fit(machine: Any, X: Any, y: Any) -> Callable[[], object]:
+        def run() -> None:
             machine.fit(X, y)
             machine.predict(X)
 
@@ -81,7 +82,7 @@ def _read_samples() -> None:
     read_lines("a line", [np.frombuffer(b"1 1:0.5 2:1\n", np.uint8)])
 
 
-def _first_columns(X) -> np.ndarray:
+def _first_columns(X: Any) -> np.ndarray:
     return np.asarray(X[:, :2].todense() if sp.issparse(X) else X[:, :2], np.float64)
 
 

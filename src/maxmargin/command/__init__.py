@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import warnings
+from typing import Any
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         return FAILED
 
 
-def _warn(message, category, filename, lineno, file=None, line=None) -> None:
+def _warn(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
     """A warning is a line, too: where in the code it arose is of no use here."""
     _say(f"warning: {message}")
 

@@ -11,12 +11,12 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -103,14 +103,14 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
 
     # -- parameters of the solver -------------------------------------------------------------------------
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of a solver that was passed are ``solver__working_set`` and the like."""
         params = super().get_params(deep)
         if deep and is_dataclass(self.solver) and not isinstance(self.solver, type):
             params |= {f"solver__{field.name}": getattr(self.solver, field.name) for field in fields(self.solver)}
         return params
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; ``solver__working_set=128`` makes a solver with that option, also of one that was named."""
         options = {name.partition("__")[2]: params.pop(name) for name in list(params) if name.startswith("solver__")}
         super().set_params(**params)
@@ -194,7 +194,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         return Outcome([task.result() for task in tasks], monitor, started, gram)
 
     @contextmanager
-    def _once_more(self, before: Monitor):
+    def _once_more(self, before: Monitor) -> Iterator[Monitor]:
         """A monitor for what comes after the problems are solved: the same clock, and a stop is a stop for both."""
         with Monitor(None, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             monitor.started, monitor.deadline = before.started, before.deadline
@@ -229,7 +229,16 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             outcome.started,
         )
 
-    def _announce(self, certificates, statuses, solvers, histories, starts, monitor: Monitor, started: float) -> None:
+    def _announce(
+        self,
+        certificates: list[Certificate],
+        statuses: list[Status],
+        solvers: list[str],
+        histories: list,
+        starts: Sequence[np.ndarray],
+        monitor: Monitor,
+        started: float,
+    ) -> None:
         """The attributes that tell how the fit went, a warning if there is something to warn of, and Ctrl-C."""
         self.certificates_ = certificates
         unfinished = [k for k, status in enumerate(statuses) if not status.converged]
@@ -278,7 +287,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
 
     # -- telling ----------------------------------------------------------------------------------------
 
-    def report(self, path, X, y=None) -> None:
+    def report(self, path: Any, X: Any, y: Any = None) -> None:
         """Write a page about this machine and how it does on samples X with targets y: one HTML file.
 
         Parameters
@@ -292,7 +301,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
 
     # -- parametric functions ---------------------------------------------------------------------------
 
-    def _fit_functions(self, X, y, weight: np.ndarray) -> np.ndarray | None:
+    def _fit_functions(self, X: Any, y: Any, weight: np.ndarray) -> np.ndarray | None:
         """φ at the samples (n, k), or None for a machine without parametric functions."""
         self._parametric = None
         if hasattr(self, "parametric_coef_"):  # of an earlier fit
@@ -312,19 +321,19 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         self._parametric.check_independent(phi, getattr(self, "fit_intercept", True), label)
         return SemiParametric(formulation, np.ascontiguousarray(phi.T))
 
-    def _functions_of(self, X) -> np.ndarray:
+    def _functions_of(self, X: Any) -> np.ndarray:
         """φ at the samples (n, k)."""
         assert self._parametric is not None
         return self._parametric(self._as_given(X))
 
-    def _as_given(self, X):
+    def _as_given(self, X: Any) -> Any:
         """Checked samples as functions get them: with the names of their columns where fit had a table with names."""
         if self._frame and isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_"):
             return as_frame(X, self.feature_names_in_, self._frame)
         return plain(X)
 
     @th.blas_limit(1)
-    def _functions_at(self, X) -> np.ndarray | float:
+    def _functions_at(self, X: Any) -> np.ndarray | float:
         """Σ_j parametric_coef_j φ_j(x) for each sample and problem, or 0 without functions."""
         if self._parametric is None:
             return 0.0

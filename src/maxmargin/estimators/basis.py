@@ -9,6 +9,7 @@ w clocks rings: the first k of them are k rows drawn without replacement, with c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,7 +33,7 @@ class Candidates:
     copy_of: np.ndarray  # the number of the row that each of these has
 
     @classmethod
-    def of(cls, X, weight: np.ndarray, seed: int) -> Candidates:
+    def of(cls, X: Any, weight: np.ndarray, seed: int) -> Candidates:
         """Those of the samples that have a weight."""
         present = np.flatnonzero(weight)
         keys = row_keys(X, seed)
@@ -51,7 +52,7 @@ class Candidates:
         return np.argsort(self.clock, kind="stable")[:count]
 
 
-def row_keys(X, seed: int) -> np.ndarray:
+def row_keys(X: Any, seed: int) -> np.ndarray:
     """A number for each row that depends on its entries and the seed alone: equal rows have equal ones.
 
     Entries that are 0 count for nothing, whether they are stored or not, and float32 counts as float64.
@@ -87,7 +88,7 @@ def _mixed(values: np.ndarray, odd: np.ndarray) -> np.ndarray:
     return (bits ^ (bits >> np.uint64(32))) * odd
 
 
-def cluster_means(X, candidates: Candidates, count: int, seed: int) -> np.ndarray:
+def cluster_means(X: Any, candidates: Candidates, count: int, seed: int) -> np.ndarray:
     """Means of clusters of the samples, dense."""
     from sklearn.cluster import MiniBatchKMeans  # here: it imports half of scikit-learn, and few fits need it
 

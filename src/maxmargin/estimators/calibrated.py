@@ -23,12 +23,12 @@ class Calibrated(ABC):
     _fold: np.ndarray | None = None  # of each sample, between the checks of a fit and its calibration
 
     @property
-    def probA_(self):
+    def probA_(self) -> np.ndarray:
         """A of the sigmoid of each problem, as in LIBSVM; empty without probabilities."""
         return self._sigmoid("A")
 
     @property
-    def probB_(self):
+    def probB_(self) -> np.ndarray:
         """B of the sigmoid of each problem, as in LIBSVM; empty without probabilities."""
         return self._sigmoid("B")
 
@@ -46,7 +46,7 @@ class Calibrated(ABC):
         )
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
         check_is_fitted(self)
         if self._calibration is None:
@@ -57,10 +57,10 @@ class Calibrated(ABC):
         return self._probabilities(X, self._calibration)
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of ``predict_proba``."""
         return np.log(self.predict_proba(X))
 
     @abstractmethod
-    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
+    def _probabilities(self, X: Any, calibration: Calibration) -> np.ndarray:
         """(n, n_classes) of probabilities that agree with ``predict``."""

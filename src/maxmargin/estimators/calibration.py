@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -101,7 +102,7 @@ def agreeing(probabilities: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return out
 
 
-def calibrated(method: str, decisions: Sequence[np.ndarray], signs: Sequence[np.ndarray], weights) -> Calibration:
+def calibrated(method: str, decisions: Sequence[np.ndarray], signs: Sequence[np.ndarray], weights: Any) -> Calibration:
     """The calibration of each pair from out-of-fold decisions, signs (+1: the first class) and weights."""
     A, B, steps = np.zeros(len(signs)), np.zeros(len(signs)), []
     for pair, (f, sign, weight) in enumerate(zip(decisions, signs, weights, strict=True)):

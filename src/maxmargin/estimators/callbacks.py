@@ -22,11 +22,11 @@ def _known() -> bool:
     return find_spec("sklearn.callback") is not None
 
 
-def _calls(fit):
+def _calls(fit: Any) -> Any:
     """A fit that calls who was set to be called; nobody is, as a rule, and then it is the fit itself."""
 
     @functools.wraps(fit)
-    def fitting(self, *args, **kwargs):
+    def fitting(self: Any, *args: Any, **kwargs: Any) -> Any:
         own = vars(self)
         if "_callback_fit_ctx" in own or not ("_skl_callbacks" in own or "_parent_callback_ctx" in own):
             return fit(self, *args, **kwargs)
@@ -36,7 +36,7 @@ def _calls(fit):
         metadata = {"sample_weight": given.get("sample_weight")}
         data = {"estimator": self, "X": given.get("X"), "y": given.get("y"), "metadata": metadata}
 
-        def run(machine):
+        def run(machine: Any) -> Any:
             context = CallbackSupportMixin._init_callback_context(machine, max_subtasks=0)
             context.call_on_fit_task_begin(**data)
             fit(machine, *args, **kwargs)
@@ -57,7 +57,7 @@ class Callbacks:
             cls.fit = _calls(vars(cls)["fit"])  # type: ignore[attr-defined]
 
     @available_if(lambda machine: _known())
-    def set_callbacks(self, *callbacks):
+    def set_callbacks(self, *callbacks: Any) -> Any:
         """Set scikit-learn's callbacks, in place of those before.
 
         Parameters

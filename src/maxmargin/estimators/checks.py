@@ -38,27 +38,27 @@ ASYMMETRY = 1e-5  # of the largest entry of a kernel matrix is put down to round
 SYMMETRY_TILE = 256  # rows and columns: two tiles and their difference stay in the second cache
 
 
-def need(machine, name: str, ok: bool, do: str) -> None:
+def need(machine: Any, name: str, ok: bool, do: str) -> None:
     """An error unless the parameter is as it should be."""
     if not ok:
         value = getattr(machine, name)
         raise ValueError(f"a valid {name} was asked for; found {name}={value!r}; {do}")
 
 
-def is_number(value) -> bool:
+def is_number(value: Any) -> bool:
     """Whether a value is a real number, NaN not being one."""
     real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     return real and value == value
 
 
-def check_choice(machine, name: str, choices: tuple, more: str = "") -> None:
+def check_choice(machine: Any, name: str, choices: tuple, more: str = "") -> None:
     """An error that lists the choices unless one of them was made."""
     value = getattr(machine, name)
     if not any(value is c or (isinstance(value, type(c)) and value == c) for c in choices):
         raise ValueError(unknown(name, value, choices, more))
 
 
-def unknown(name: str, value, choices: Iterable, more: str = "") -> str:
+def unknown(name: str, value: Any, choices: Iterable, more: str = "") -> str:
     """The message for a name that is none of the choices: what there is, and which of them may be meant."""
     known = list(choices)
     near = difflib.get_close_matches(str(value), [str(c) for c in known], n=1)
@@ -67,7 +67,7 @@ def unknown(name: str, value, choices: Iterable, more: str = "") -> str:
     return f"a known {name} was asked for; found {name}={value!r}; {meant}choose {listed}{more}"
 
 
-def check_shared(machine) -> None:
+def check_shared(machine: Any) -> None:
     """Parameters that every machine has."""
     counted = isinstance(machine.max_iter, (int, np.integer)) and (machine.max_iter == -1 or machine.max_iter > 0)
     need(machine, "max_iter", bool(counted), "give -1 for no limit, or a whole number > 0")
@@ -97,7 +97,7 @@ def check_shared(machine) -> None:
     Parametric.check(getattr(machine, "parametric", None))
 
 
-def check_kernel(machine) -> None:
+def check_kernel(machine: Any) -> None:
     """Parameters of the kernel and its cache."""
     if isinstance(machine.kernel, str) and machine.kernel not in (*KERNELS, "precomputed"):
         raise ValueError(unknown("kernel", machine.kernel, (*sorted(KERNELS), "precomputed"), " or pass a callable"))
@@ -130,7 +130,7 @@ def check_labels(y: np.ndarray) -> None:
         check_classification_targets(y)
 
 
-def check_sparse(X) -> None:
+def check_sparse(X: Any) -> None:
     """An error unless the arrays of a sparse matrix fit together; anything else passes.
 
     Compiled code, ours and SciPy's, trusts them: an index out of range ends the process or reads what is not there.
@@ -146,7 +146,7 @@ def check_sparse(X) -> None:
         )
 
 
-def _ill_coordinates(X) -> str | None:
+def _ill_coordinates(X: Any) -> str | None:
     if not len(X.row) == len(X.col) == len(X.data):
         return f"{len(X.row)} numbers of rows and {len(X.col)} of columns for {len(X.data)} values"
     for name, index, count in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
@@ -155,7 +155,7 @@ def _ill_coordinates(X) -> str | None:
     return None
 
 
-def _ill_compressed(X) -> str | None:
+def _ill_compressed(X: Any) -> str | None:
     height, width = (size // step for size, step in zip(X.shape, getattr(X, "blocksize", (1, 1)), strict=True))
     if X.format == "csc":
         height, width = width, height
@@ -179,7 +179,7 @@ def _inside(index: np.ndarray, count: int) -> bool:
     return len(index) == 0 or (index.min() >= 0 and index.max() < count)
 
 
-def few_plain_rows(machine, X) -> bool:
+def few_plain_rows(machine: Any, X: Any) -> bool:
     """Whether X is what validation would leave as it is, seen at a glance: a few rows of finite numbers, dense or CSR.
 
     scikit-learn's validation takes longer than a prediction of one row.
@@ -226,7 +226,7 @@ def check_symmetric(K: np.ndarray, stop: Callable[[], object] = lambda: None) ->
         )
 
 
-def checked_weight(sample_weight, X) -> np.ndarray:
+def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """One weight >= 0 for each sample, not all of them 0."""
     if sample_weight is None:
         return np.ones(X.shape[0])

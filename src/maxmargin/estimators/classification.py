@@ -6,6 +6,7 @@ import time
 import warnings
 from dataclasses import astuple, dataclass, replace
 from types import SimpleNamespace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +55,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to samples X (n, d) and labels y (n,).
 
         Parameters
@@ -101,7 +102,9 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             self._fit_each(X, pairs, present, box, phi, folds)
         return self
 
-    def _problem(self, pairs: Pairs, number: int, present: np.ndarray, box: np.ndarray, phi) -> Problem:
+    def _problem(
+        self, pairs: Pairs, number: int, present: np.ndarray, box: np.ndarray, phi: np.ndarray | None
+    ) -> Problem:
         """The problem of a pair of classes."""
         rows = pairs.rows[pairs.at(number)]
         i, j = pairs.first[number], pairs.second[number]
@@ -109,7 +112,15 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         formulation = self._with_functions(self._formulation(), None if phi is None else phi[rows], name)
         return Problem(formulation, present[rows], pairs.targets[pairs.at(number)], box[rows], name)
 
-    def _fit_each(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, phi, folds) -> None:
+    def _fit_each(
+        self,
+        X: Any,
+        pairs: Pairs,
+        present: np.ndarray,
+        box: np.ndarray,
+        phi: np.ndarray | None,
+        folds: np.ndarray | None,
+    ) -> None:
         """A solver for each pair of classes."""
         problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
         largest = int(np.diff(pairs.starts).max())
@@ -127,13 +138,13 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             self._calibrate_each(outcome, place)
         self._certify(outcome)
 
-    def _keep_pairs(self, X, pairs: Pairs, present: np.ndarray, coef: np.ndarray) -> None:
+    def _keep_pairs(self, X: Any, pairs: Pairs, present: np.ndarray, coef: np.ndarray) -> None:
         """Set the support vectors and their coefficients."""
         support, self.n_support_, self._dual = pairs.layout(coef)
         self._keep_support(X, present[support])
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
 
-    def _fit_small(self, X, pairs: Pairs, present: np.ndarray, box: np.ndarray, folds) -> None:
+    def _fit_small(self, X: Any, pairs: Pairs, present: np.ndarray, box: np.ndarray, folds: np.ndarray | None) -> None:
         """All pairs of classes by the leaf for many small problems; those that it does not solve by a solver each."""
         started = time.perf_counter()
         formulation, points, weight = self._formulation(), present[pairs.rows], box[pairs.rows]
@@ -183,7 +194,18 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
 
-    def _certify_small(self, problems, found, shape, pairs: Pairs, present, gram, unit, statuses, again) -> None:
+    def _certify_small(
+        self,
+        problems: Any,
+        found: Any,
+        shape: Any,
+        pairs: Pairs,
+        present: np.ndarray,
+        gram: Any,
+        unit: Any,
+        statuses: Any,
+        again: Any,
+    ) -> None:
         """The proofs of the attributes as published, and the judge's word on each of them."""
         place = np.full(int(present.max(initial=-1)) + 1, -1)
         place[present] = np.arange(len(present))
@@ -214,7 +236,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
 
     # -- probabilities ----------------------------------------------------------------------------------
 
-    def _folds(self, X, labels: np.ndarray, box: np.ndarray) -> np.ndarray | None:
+    def _folds(self, X: Any, labels: np.ndarray, box: np.ndarray) -> np.ndarray | None:
         """The fold of each sample, if there is a use for it."""
         if self.probability is not True:
             return None
@@ -246,7 +268,17 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         """The sign of the first class: of two classes the second has +1, as in scikit-learn."""
         return -1.0 if len(self.classes_) == 2 else 1.0
 
-    def _calibrate_small(self, gram, pairs: Pairs, present, box, folds, beta: np.ndarray, tol, before) -> None:
+    def _calibrate_small(
+        self,
+        gram: Any,
+        pairs: Pairs,
+        present: np.ndarray,
+        box: np.ndarray,
+        folds: Any,
+        beta: np.ndarray,
+        tol: Any,
+        before: Any,
+    ) -> None:
         """A calibration of each pair from machines of its folds by the leaf for many small problems."""
         points, weight, formulation = present[pairs.rows], box[pairs.rows], self._formulation()
         fold, y, threads = folds[pairs.rows], pairs.targets, th.count(self.n_jobs)
@@ -271,7 +303,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
         self._calibration = calibrated(self.calibration, *parts)
 
-    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
+    def _probabilities(self, X: Any, calibration: Calibration) -> np.ndarray:
         k, shape = len(self.classes_), "scores" if self.break_ties else "votes"
         X = self._check_predict_input(X)
         step = max(1, DECISIONS // len(self.intercept_))
@@ -286,7 +318,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""
 
-    def _published(self, number, solved):
+    def _published(self, number: int, solved: Any) -> Any:
         i, j = (int(classes[number]) for classes in np.triu_indices(len(self.classes_), 1))
         edges = np.concatenate([[0], np.cumsum(self.n_support_)])
         coef = np.zeros(len(solved.problem.rows))
@@ -305,22 +337,22 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _check_feasible(self, pairs: Pairs, box: np.ndarray, lenient: bool) -> None:
         """Nothing to check for a machine that is always feasible."""
 
-    def _feature_weights(self):
+    def _feature_weights(self) -> Any:
         if len(self.classes_) == 2 or self._W is not None or self._reduced:
             return super()._feature_weights()
         return pair_weights(self.dual_coef_, self.n_support_, self.support_vectors_)
 
-    def _decide(self, X, shape: str, checked: bool = False) -> np.ndarray:
+    def _decide(self, X: Any, shape: str, checked: bool = False) -> np.ndarray:
         """Decisions of a shape that ``decide_pairs`` knows; for two classes (n,), whatever the shape."""
         X = X if checked else self._check_predict_input(X)
         k = len(self.classes_)
         return self._decision(self.n_support_ if k > 2 and not self._reduced else None).classes(X, k, shape)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k) or, for "ovo", (n, pairs)."""
         return self._decide(X, self.decision_function_shape)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The class of each sample."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError(
@@ -358,7 +390,9 @@ class SVC(Expanding, _KernelClassifier):
 
     _leaves = (*LEAVES, "full_gap_")
 
-    def _fit_on_points(self, X, pairs: Pairs, present: np.ndarray, weight: np.ndarray, box: np.ndarray, phi) -> None:
+    def _fit_on_points(
+        self, X: Any, pairs: Pairs, present: np.ndarray, weight: np.ndarray, box: np.ndarray, phi: np.ndarray | None
+    ) -> None:
         """All pairs of classes on the points of one expansion; samples of a class lie together."""
         edges = np.concatenate([[0], np.cumsum(pairs.count)])
         problems = []
@@ -376,7 +410,7 @@ class SVC(Expanding, _KernelClassifier):
             labels[present] = pairs.labels
             self.n_support_ = np.bincount(labels[self.support_] + 1, minlength=pairs.k + 1)[1:].astype(np.int32)
 
-    def _formulation(self):
+    def _formulation(self) -> Formulation:
         return CSVC(float(self.C), self.loss, float(self.huber_delta), bool(self.fit_intercept))
 
 
@@ -408,10 +442,10 @@ class NuSVC(_KernelClassifier):
         ),
     }
 
-    def _formulation(self):
+    def _formulation(self) -> Formulation:
         return NuSVCFormulation(float(self.nu), bool(self.fit_intercept), clip=True)
 
-    def _check_feasible(self, pairs, box, lenient):
+    def _check_feasible(self, pairs: Pairs, box: np.ndarray, lenient: bool) -> None:
         if not self.fit_intercept:
             return
         most = largest_nus(pairs.targets, box[pairs.rows], pairs.starts)
@@ -428,7 +462,7 @@ class NuSVC(_KernelClassifier):
             raise ValueError(f"{asked}; lower nu or give the smaller class more weight")
         warnings.warn(f"{asked}; the largest feasible nu is used there", UserWarning, stacklevel=stacklevel())
 
-    def _publish(self, found):
+    def _publish(self, found: Any) -> None:
         self.margin_ = found
         if (self.margin_ <= NO_MARGIN).any():
             warnings.warn(
@@ -438,5 +472,5 @@ class NuSVC(_KernelClassifier):
                 stacklevel=stacklevel(),
             )
 
-    def _found_by(self, number):
+    def _found_by(self, number: int) -> float:
         return float(self.margin_[number])

@@ -21,6 +21,7 @@ Sweeps alone crawl where the problem is flat: the second step saves a half to fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -113,7 +114,7 @@ class AllClasses:
                 mean += (W - mean) / (number + 1)
             others = [mean] if len(left) else []
 
-    def _further(self, alpha: np.ndarray, before: np.ndarray, W: np.ndarray, rows: tuple):
+    def _further(self, alpha: np.ndarray, before: np.ndarray, W: np.ndarray, rows: tuple) -> Any:
         """The best of α and points further along the way from ``before``, brought inside, with its weights."""
         way, length, value, best = alpha - before, 1.0, self._dual(W, alpha), (alpha, W)
         while way.any():

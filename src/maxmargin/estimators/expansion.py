@@ -69,7 +69,7 @@ class Expanding(Base):
 
     # -- parameters ---------------------------------------------------------------------------------------
 
-    def _asked_points(self, X) -> int | np.ndarray | Any:
+    def _asked_points(self, X: Any) -> int | np.ndarray | Any:
         """How many points, which rows of X, or the points themselves, checked."""
         check_choice(self, "expansion_choice", CHOICES)
         asked, n = self.expansion, X.shape[0]
@@ -128,7 +128,7 @@ class Expanding(Base):
 
     # -- points -------------------------------------------------------------------------------------------
 
-    def _choose(self, X, rows: np.ndarray, weight: np.ndarray, problems: list[Problem], monitor: Monitor):
+    def _choose(self, X: Any, rows: np.ndarray, weight: np.ndarray, problems: list[Problem], monitor: Monitor) -> Any:
         """The points that were asked for, as numbers of samples or as points of their own."""
         asked = self._asked_points(X)
         if not isinstance(asked, int):
@@ -146,7 +146,16 @@ class Expanding(Base):
             return self._choose_greedily(X, rows, candidates, asked, problems, seed, monitor)
         return np.sort(candidates.first[candidates.drawn(asked)])
 
-    def _choose_greedily(self, X, rows, candidates: Candidates, asked: int, problems, seed: int, monitor: Monitor):
+    def _choose_greedily(
+        self,
+        X: Any,
+        rows: np.ndarray,
+        candidates: Candidates,
+        asked: int,
+        problems: list[Problem],
+        seed: int,
+        monitor: Monitor,
+    ) -> np.ndarray:
         """Numbers of samples."""
         drawn = candidates.drawn(max(SAMPLE_ROWS, ROWS_A_POINT * asked))
         first = candidates.first[drawn]
@@ -161,10 +170,10 @@ class Expanding(Base):
         chosen = chosen_greedily(asked, gram.rows, gram.diag(), row_of[rows], problems, self._solver(), seed, monitor)
         return np.sort(first[chosen])
 
-    def _gram_of(self, X) -> Gram:
+    def _gram_of(self, X: Any) -> Gram:
         return CallableGram(self._function, X) if self._function else KernelGram(self._kernel_, X, self.n_jobs).wide()
 
-    def _kernel_values(self, X, points):
+    def _kernel_values(self, X: Any, points: Any) -> Any:
         """A function of numbers of samples that gives their kernel values with the points."""
         if self.kernel == "precomputed":
             return matrix_values(X, points)
@@ -173,7 +182,7 @@ class Expanding(Base):
             return function_values(self._function, X, Z)
         return point_values(self._kernel_, X, Z)
 
-    def _expand(self, X, points, rows: np.ndarray) -> tuple[Expansion, np.ndarray]:
+    def _expand(self, X: Any, points: Any, rows: np.ndarray) -> tuple[Expansion, np.ndarray]:
         """The expansion on those of the points that do not depend on others, and which these are, in its order."""
         size = points.shape[0]
         if _numbers(points):
@@ -210,7 +219,7 @@ class Expanding(Base):
 
     # -- fitting ------------------------------------------------------------------------------------------
 
-    def _fit_expansion(self, X, rows: np.ndarray, weight: np.ndarray, problems: list[Problem]) -> None:
+    def _fit_expansion(self, X: Any, rows: np.ndarray, weight: np.ndarray, problems: list[Problem]) -> None:
         """Fit on samples ``rows`` of X, whose numbers in this order the problems have."""
         if getattr(self, "probability", False) is True:
             raise ValueError(
@@ -255,7 +264,7 @@ class Expanding(Base):
         self.full_gap_ = self._full_gap(X, outcome, expansion)
         self._certify(outcome)
 
-    def _keep_points(self, X, points, dual: np.ndarray) -> None:
+    def _keep_points(self, X: Any, points: Any, dual: np.ndarray) -> None:
         """Set the points and their coefficients."""
         self._reduced = self._stops_on_gap = True
         if hasattr(self, "support_"):  # of an earlier fit
@@ -267,7 +276,7 @@ class Expanding(Base):
         self._dual = np.ascontiguousarray(dual)
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
 
-    def _published(self, number: int, solved: Solved):
+    def _published(self, number: int, solved: Solved) -> Any:
         if not self._reduced:
             return super()._published(number, solved)  # type: ignore[safe-super]  # that of its kind of machine
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
@@ -276,7 +285,7 @@ class Expanding(Base):
     # -- against the full machine ---------------------------------------------------------------------------
 
     @th.blas_limit(1)
-    def _full_gap(self, X, outcome: Outcome, expansion: Expansion) -> float | None:
+    def _full_gap(self, X: Any, outcome: Outcome, expansion: Expansion) -> float | None:
         """The share by which the objective may be above that of the machine on all samples, or None: too dear."""
         used = [np.flatnonzero(solved.solution.beta) for solved in outcome.solved]
         dear = sum(len(index) ** 2 for index in used) * (expansion.width + VALUE_COST)
@@ -298,7 +307,7 @@ class Expanding(Base):
             gaps.append((primal - bound) / max(abs(primal), np.finfo(float).tiny))
         return max(gaps)
 
-    def _square(self, X, rows: np.ndarray, beta: np.ndarray) -> float:
+    def _square(self, X: Any, rows: np.ndarray, beta: np.ndarray) -> float:
         """βᵀKβ over these samples."""
         if not len(rows):
             return 0.0
@@ -306,12 +315,12 @@ class Expanding(Base):
         return float(beta @ gram.combine(np.arange(len(rows)), beta))
 
 
-def _numbers(points) -> bool:
+def _numbers(points: Any) -> bool:
     """Whether points are given by numbers of samples."""
     return not sp.issparse(points) and points.ndim == 1
 
 
-def _dense(points) -> np.ndarray:
+def _dense(points: Any) -> np.ndarray:
     return points.toarray() if sp.issparse(points) else points
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,12 +44,12 @@ HASH_ENTRIES = 1 << 20  # numbers that are hashed at a time
 # -- folds ------------------------------------------------------------------------------------------------------------
 
 
-def seed_of(random_state) -> int:
+def seed_of(random_state: Any) -> int:
     """A seed; None stands for 0: the same folds every time."""
     return 0 if random_state is None else int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def fold_numbers(X, groups: np.ndarray, weight: np.ndarray, seed: int, by_content: bool = True) -> np.ndarray:
+def fold_numbers(X: Any, groups: np.ndarray, weight: np.ndarray, seed: int, by_content: bool = True) -> np.ndarray:
     """A fold for each sample: in each group (a class) the folds are of equal weight, and copies are never parted.
 
     Samples are put in the order of a hash of their numbers, or of their place where they are no numbers.
@@ -77,7 +78,7 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> np.uint64(31))
 
 
-def _row_hashes(X, seed: int) -> np.ndarray:
+def _row_hashes(X: Any, seed: int) -> np.ndarray:
     """A number for each row, the same for equal rows, dense or sparse, in float32 or float64, wherever they stand.
 
     Sums of integers do not depend on their order, and entries that are 0 add nothing.
@@ -99,7 +100,7 @@ def _row_hashes(X, seed: int) -> np.ndarray:
     return _mixed(out)
 
 
-def without_copies(X, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def without_copies(X: Any, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
     kinds = np.column_stack([_row_hashes(X, 0), labels.astype(np.uint64)])
     _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
@@ -196,7 +197,9 @@ def _known_rows(gram: Gram, index: np.ndarray, monitor: Monitor) -> np.ndarray |
     return known
 
 
-def _found_together(solving: Solving, solved: Solved, gram: Gram, near, known, folds, todo: list, out) -> list[int]:
+def _found_together(
+    solving: Solving, solved: Solved, gram: Gram, near: Any, known: Any, folds: Any, todo: list, out: Any
+) -> list[int]:
     """Fill in decisions of folds, from the rows ``known`` of samples ``near``; the folds for which that has no end."""
     problem, qp = solved.problem, solved.qp
     goal, monitor = solving.goal(problem), solving.monitor.part(problem.label)
@@ -235,7 +238,9 @@ def _found_together(solving: Solving, solved: Solved, gram: Gram, near, known, f
     return todo
 
 
-def _solutions(solving: Solving, problem: Problem, problems: SmallProblems, matrix: Gram, goal: Goal, start, monitor):
+def _solutions(
+    solving: Solving, problem: Problem, problems: SmallProblems, matrix: Gram, goal: Goal, start: Any, monitor: Monitor
+) -> tuple:
     """Coefficients and intercepts of the machines of some folds: by one leaf, and a solver for what it leaves."""
     formulation = problem.formulation
     left, beta, intercept = np.arange(len(problems)), start.copy(), np.zeros(len(problems))
@@ -253,7 +258,7 @@ def _solutions(solving: Solving, problem: Problem, problems: SmallProblems, matr
     return beta, intercept
 
 
-def _decided(solving: Solving, gram: Gram, problem: Problem, start, own: np.ndarray) -> np.ndarray:
+def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np.ndarray) -> np.ndarray:
     """The decisions of the samples ``own`` by the machine of the others."""
     others, formulation = np.flatnonzero(~own), problem.formulation
     goal = solving.goal(replace(problem, y=problem.y[others], weight=problem.weight[others]))

@@ -53,7 +53,7 @@ class KernelMachine(KernelParameters, Machine):
 
     # -- input ------------------------------------------------------------------------------------------
 
-    def _check_input(self, X, y, sample_weight, supervised: bool = True):
+    def _check_input(self, X: Any, y: Any, sample_weight: Any, supervised: bool = True) -> tuple:
         """X, y and weights checked as scikit-learn does, without a copy of X where its type allows."""
         check_kernel(self)
         check_shared(self)
@@ -74,7 +74,7 @@ class KernelMachine(KernelParameters, Machine):
             self._check_square(X)
         return X, y, checked_weight(sample_weight, X)
 
-    def _check_objects(self, X: Objects, y, sample_weight, supervised: bool):
+    def _check_objects(self, X: Objects, y: Any, sample_weight: Any, supervised: bool) -> tuple:
         """Samples that are no rows of numbers: what can be checked of them is how many there are."""
         if supervised:
             y = validate_data(self, "no_validation", y)  # which forgets names
@@ -91,7 +91,7 @@ class KernelMachine(KernelParameters, Machine):
                 delattr(self, name)
 
     @staticmethod
-    def _check_square(X) -> None:
+    def _check_square(X: Any) -> None:
         if sp.issparse(X):
             raise TypeError("Sparse precomputed kernels are not supported: found a sparse matrix; pass a dense array")
         if X.shape[0] != X.shape[1]:
@@ -101,7 +101,7 @@ class KernelMachine(KernelParameters, Machine):
             )
 
     @th.blas_limit(1)
-    def _resolve_gamma(self, X, weight: np.ndarray) -> float:
+    def _resolve_gamma(self, X: Any, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):
             return float(self.gamma)
@@ -111,7 +111,7 @@ class KernelMachine(KernelParameters, Machine):
         spread = variance(X, weight)
         return 1.0 / (d * spread) if spread > 0 else 1.0
 
-    def _make_gram(self, X, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
+    def _make_gram(self, X: Any, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
             check_symmetric(X, monitor.stop_now)
@@ -142,10 +142,10 @@ class KernelMachine(KernelParameters, Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def _goal(self, problem):
+    def _goal(self, problem: Problem) -> Goal:
         return Goal(violation=self.tol * problem.formulation.unit(problem.weight), max_iter=self.max_iter)
 
-    def _solver(self):
+    def _solver(self) -> Auto:
         return Auto(self.solver, options={"shrinking": self.shrinking, "cache_size": self.cache_size})
 
     def _look_at(self, qp: QP, solution: Solution) -> None:
@@ -168,7 +168,7 @@ class KernelMachine(KernelParameters, Machine):
     def _function_on_the_way(self, qp: QP) -> Callable[..., np.ndarray]:
         return partial(self._values_on_the_way, qp)
 
-    def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X) -> np.ndarray:
+    def _values_on_the_way(self, qp: QP, beta: np.ndarray, eta: np.ndarray, X: Any) -> np.ndarray:
         """Σ β_i k(x_i, x) and what nothing penalises, at points that are given as those of ``fit``."""
         used = np.flatnonzero(beta)
         functions = np.zeros((X.shape[0], 0)) if self._parametric is None else self._functions_of(X)
@@ -188,7 +188,7 @@ class KernelMachine(KernelParameters, Machine):
 
     # -- prediction -------------------------------------------------------------------------------------
 
-    def _keep_support(self, X, support: np.ndarray) -> None:
+    def _keep_support(self, X: Any, support: np.ndarray) -> None:
         """Keep the support vectors and what prediction needs of the kernel."""
         self.support_ = support.astype(np.int32)
         self.shape_fit_ = X.shape
@@ -198,7 +198,7 @@ class KernelMachine(KernelParameters, Machine):
         else:
             self.support_vectors_ = X[support]
 
-    def _check_predict_input(self, X):
+    def _check_predict_input(self, X: Any) -> Any:
         if not hasattr(self, "support_vectors_"):
             check_is_fitted(self)
         if isinstance(self.support_vectors_, Objects):
@@ -230,7 +230,7 @@ class KernelMachine(KernelParameters, Machine):
 
     @property
     @th.blas_limit(1)
-    def coef_(self):
+    def coef_(self) -> Any:
         """Weights of the features, for a linear kernel."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
@@ -242,7 +242,7 @@ class KernelMachine(KernelParameters, Machine):
             coef.flags.writeable = False
         return coef
 
-    def _feature_weights(self):
+    def _feature_weights(self) -> Any:
         if self._W is not None:
             return sp.csr_matrix(self._W) if self._sparse else self._W.copy()
         return self.dual_coef_ @ self.support_vectors_
@@ -261,7 +261,7 @@ class KernelMachine(KernelParameters, Machine):
     _moves = True  # whether the bias is free, if there is one
     _W: np.ndarray | None = None  # weights of the features, a row for each problem, where predictions use them
 
-    def _keep_weights(self, X, outcome: Outcome) -> None:
+    def _keep_weights(self, X: Any, outcome: Outcome) -> None:
         """Set the intercepts, and for a linear kernel the weights that go with them."""
         self.intercept_ = np.array([s.decision.intercept for s in outcome.solved])
         self._W = None
@@ -270,7 +270,7 @@ class KernelMachine(KernelParameters, Machine):
         self._W = np.vstack([self._weights_of(X, solved) for solved in outcome.solved])
         self.intercept_ = self.intercept_ - self._W @ self._centre
 
-    def _weights_of(self, X, solved: Solved) -> np.ndarray:
+    def _weights_of(self, X: Any, solved: Solved) -> np.ndarray:
         if solved.solution.w is not None:
             return solved.decision.scale * solved.solution.w
         used = solved.decision.points
@@ -289,7 +289,7 @@ class KernelMachine(KernelParameters, Machine):
         w = self._W[number]
         return b + float(w @ self._centre), None if solved.solution.w is None else w / solved.decision.scale
 
-    def _prepare_kernel(self, X, weight: np.ndarray, problems: int = 1) -> None:
+    def _prepare_kernel(self, X: Any, weight: np.ndarray, problems: int = 1) -> None:
         weighs = self._weighs(X.shape[1], problems)
         free = weighs and getattr(self, "fit_intercept", True)
         self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1] if weighs else 0)
@@ -305,7 +305,7 @@ class KernelMachine(KernelParameters, Machine):
             self._kernel_ = Kernel(self.kernel, self._gamma, float(self.coef0), float(self.degree))
             check_dimensions(self._kernel_, X.shape[1])
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
@@ -317,7 +317,7 @@ class SingleMachine(KernelMachine):
 
     _width: float | None = None  # of the distribution of residuals, where it was asked for
 
-    def _fit_single(self, X, y: np.ndarray, weight: np.ndarray) -> None:
+    def _fit_single(self, X: Any, y: np.ndarray, weight: np.ndarray) -> None:
         present = np.flatnonzero(weight)  # a sample of weight 0 is not there
         rows = X[present] if len(present) < X.shape[0] else X
         self._prepare_kernel(rows, weight[present])
@@ -347,7 +347,7 @@ class SingleMachine(KernelMachine):
     def _publish(self, decision: Decision) -> None:
         """Set the attributes that only this machine has."""
 
-    def _add_probabilities(self, X, outcome: Outcome) -> None:
+    def _add_probabilities(self, X: Any, outcome: Outcome) -> None:
         """Set what probabilities need, for a machine that has them."""
 
     @property
@@ -355,14 +355,14 @@ class SingleMachine(KernelMachine):
         """What the machine finds besides, as published."""
         return 0.0
 
-    def _published(self, number: int, solved: Solved):
+    def _published(self, number: int, solved: Solved) -> Any:
         coef = np.zeros(len(solved.problem.rows))
         coef[np.searchsorted(solved.problem.rows, self.support_)] = dense(self.dual_coef_)[0]
         parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_
         intercept, w = self._seen_from_centre(0, solved)
         return Decision(coef, intercept, self._found, solved.decision.scale, parametric), w
 
-    def _decide(self, X, checked: bool = False) -> np.ndarray:
+    def _decide(self, X: Any, checked: bool = False) -> np.ndarray:
         """Σ coef k(x_i, x) + intercept + what the parametric functions add."""
         X = X if checked else self._check_predict_input(X)
         return self._decision().problems(X)[:, 0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,7 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .. import threads as th
-from ..formulations import CSVC, EpsilonSVR
+from ..formulations import CSVC, EpsilonSVR, Formulation
 from ..losses import make_loss
 from ..monitor import Monitor
 from ..rows import Rows
@@ -125,12 +125,12 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
     def _stretch(self) -> float:
         return float(np.sqrt(2.0)) if self.multi_class == "crammer_singer" and len(self.classes_) == 2 else 1.0
 
-    def _prepare(self, X, y, sample_weight):
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, list[Problem]]:
         self._check_combination()
         X, rows, y, weight = self._check_input(X, y, sample_weight)
         together = self.multi_class == "crammer_singer"
         loss = "hinge" if together else self.loss
-        formulation = CSVC(float(self.C), loss, float(self.huber_delta), self._free_intercept)
+        formulation: Formulation = CSVC(float(self.C), loss, float(self.huber_delta), self._free_intercept)
         check_labels(y)
         self.classes_, self.class_weight_, present, labels = weighed_classes(y, weight, self.class_weight)
         X, rows = self._present(X, rows, present)
@@ -155,7 +155,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         sparse = self.penalty == "l1" and not together
         return rows if sparse else self._moved(rows, weight[present]), problems
 
-    def _run(self, rows, problems):
+    def _run(self, rows: Rows, problems: list[Problem]) -> None:
         together = self.multi_class == "crammer_singer"
         if together and len(self.classes_) > 2:
             self._run_together(rows, *problems)
@@ -181,7 +181,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
             self.calibration, [flip * f for f in found], [flip * p.y for p in problems], [p.weight for p in problems]
         )
 
-    def _probabilities(self, X, calibration: Calibration) -> np.ndarray:
+    def _probabilities(self, X: Any, calibration: Calibration) -> np.ndarray:
         """Two classes as they are; of more, each against the rest, with a sum of 1."""
         decisions = self._decide(X)
         if len(self.classes_) == 2:
@@ -245,27 +245,27 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
             [found.certificate], [found.status], ["sweeps"], [found.history], [found.alpha], monitor, started
         )
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Decisions: (n,) for two classes, positive for ``classes_[1]``; else (n, k), each against the rest."""
         decisions = self._decide(X)
         return decisions[:, 0] if len(self.classes_) == 2 else decisions
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The class of each sample."""
         decisions = self.decision_function(X)
         return self.classes_[decisions.argmax(axis=1) if decisions.ndim == 2 else (decisions > 0).astype(np.intp)]
 
-    def sparsify(self):
+    def sparsify(self) -> Self:
         """Keep ``coef_`` as a sparse matrix."""
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
 
-    def densify(self):
+    def densify(self) -> Self:
         """Keep ``coef_`` as an array, as fit does."""
         check_is_fitted(self)
         if sp.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+            self.coef_ = self.coef_.toarray()  # type: ignore[attr-defined]
         return self
 
 
@@ -302,29 +302,32 @@ class LinearSVR(RegressorMixin, LinearMachine):
         "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
     }
 
-    def _prepare(self, X, y, sample_weight):
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, list[Problem]]:
         X, rows, y, weight = self._check_input(X, y, sample_weight)
         shape = float(self.huber_delta), float(self.quantile)
-        formulation = EpsilonSVR(float(self.C), float(self.epsilon), self.loss, self._free_intercept, *shape)
+        C, epsilon = float(self.C), float(self.epsilon)
+        formulation: Formulation = EpsilonSVR(C, epsilon, self.loss, self._free_intercept, *shape)
         present = np.flatnonzero(weight)
         X, rows = self._present(X, rows, present)
         y, weight = np.asarray(y[present], np.float64), weight[present]
         formulation = self._with_functions(formulation, self._fit_functions(X, y, weight))
         return self._moved(rows, weight), [Problem(formulation, np.arange(rows.n), y, weight)]
 
-    def _run(self, rows, problems):
+    def _run(self, rows: Rows, problems: list[Problem]) -> None:
         outcome = self._solve_rows(rows, problems)
         self.coef_ = self.coef_[0]
         if self._parametric is not None:
             self.parametric_coef_ = self.parametric_coef_[0]
         self._certify(outcome)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The value of the regression function at each sample."""
         return self._decide(X)[:, 0]
 
 
-def l1_min_c(X, y, *, loss="squared_hinge", fit_intercept=True, intercept_scaling: float | None = 1.0) -> float:
+def l1_min_c(
+    X: Any, y: Any, *, loss: str = "squared_hinge", fit_intercept: bool = True, intercept_scaling: float | None = 1.0
+) -> float:
     """The least C for which ``LinearSVC(penalty="l1")`` has a weight that is not 0.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -72,7 +72,7 @@ class RowMachine(Machine):
         check_shared(self)
         check_random_state(self.random_state)
 
-    def _check_rows(self, X, reset: bool):
+    def _check_rows(self, X: Any, reset: bool) -> tuple[Any, Rows]:
         """X checked; what is not in memory is read once, a block at a time, and stays where it is."""
         if reset:
             self._frame = frame_library(X)
@@ -105,7 +105,7 @@ class RowMachine(Machine):
                 f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
 
-    def _check_input(self, X, y, sample_weight):
+    def _check_input(self, X: Any, y: Any, sample_weight: Any) -> tuple:
         self._check_parameters()
         y = validate_data(self, "no_validation", y)
         X, rows = self._check_rows(X, reset=True)
@@ -131,15 +131,15 @@ class RowMachine(Machine):
 
     _stops_on_gap = True
 
-    def _goal(self, problem):
+    def _goal(self, problem: Problem) -> Goal:
         return Goal(gap=self.tol, max_iter=self.max_iter, exact=False)
 
-    def _solver(self):
+    def _solver(self) -> Auto:
         given = self.random_state  # None: the same order every time
         seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
         return Auto(self.solver, looks=True, options={"seed": seed})
 
-    def _present(self, X, rows: Rows, present: np.ndarray):
+    def _present(self, X: Any, rows: Rows, present: np.ndarray) -> tuple[Any, Rows]:
         """X and its rows without those of weight 0."""
         if len(present) == rows.n:
             return X, rows
@@ -160,7 +160,7 @@ class RowMachine(Machine):
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
         return outcome
 
-    def _published(self, number, solved):
+    def _published(self, number: int, solved: Any) -> Any:
         """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
         w, b = np.atleast_2d(self.coef_)[number] / self._stretch, float(self.intercept_[number])
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]
@@ -171,7 +171,7 @@ class RowMachine(Machine):
 
     # -- parametric functions ---------------------------------------------------------------------------
 
-    def _functions_of(self, X) -> np.ndarray:
+    def _functions_of(self, X: Any) -> np.ndarray:
         """φ a piece of X at a time where X is in pieces or on disk."""
         if isinstance(X, np.ndarray) and on_disk(X):
             step = max(1, PIECE_BYTES // (8 * X.shape[1]))
@@ -181,7 +181,7 @@ class RowMachine(Machine):
 
     # -- prediction -------------------------------------------------------------------------------------
 
-    def _decide(self, X) -> np.ndarray:
+    def _decide(self, X: Any) -> np.ndarray:
         """f for each sample and problem."""
         if not hasattr(self, "coef_"):
             check_is_fitted(self)
@@ -194,7 +194,7 @@ class RowMachine(Machine):
         values = values + self.intercept_
         return values if self._parametric is None else values + self._functions_at(X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -227,14 +227,14 @@ class LinearMachine(RowMachine):
         return float(self.intercept_scaling) if self.fit_intercept and self.intercept_scaling is not None else 0.0
 
     @abstractmethod
-    def _prepare(self, X, y, sample_weight) -> tuple[Rows, list[Problem]]:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, list[Problem]]:
         """The checked rows that are there, and the problems on them."""
 
     @abstractmethod
     def _run(self, rows: Rows, problems: list[Problem]) -> None:
         """Solve the problems; sets all that a fit leaves."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to samples X (n, d) and targets y (n,).
 
         Parameters
@@ -253,7 +253,7 @@ class LinearMachine(RowMachine):
         self._run(*self._prepare(X, y, sample_weight))
         return self
 
-    def path(self, X, y, Cs, sample_weight=None) -> LinearPath:
+    def path(self, X: Any, y: Any, Cs: Any, sample_weight: Any = None) -> LinearPath:
         """Machines for several costs, each started from the one before; leaves this one as it is."""
         Cs = np.asarray(Cs, np.float64)
         if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
@@ -279,7 +279,7 @@ class LinearMachine(RowMachine):
             np.array(n_iter),
         )
 
-    def _costing(self, formulation):
+    def _costing(self, formulation: Any) -> Any:
         """A formulation with this machine's cost."""
         if isinstance(formulation, SemiParametric):
             return replace(formulation, machine=self._costing(formulation.machine))

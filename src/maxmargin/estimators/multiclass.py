@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
@@ -24,7 +25,9 @@ __all__ = ["Pairs", "weighed_classes"]
 ENTRIES_A_TIME = 1 << 20  # of the coefficients, put in their place together
 
 
-def weighed_classes(y, weight: np.ndarray, class_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def weighed_classes(
+    y: Any, weight: np.ndarray, class_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(classes, a factor for each, the samples that are there, their class numbers).
 
     A sample of weight 0 is not there, nor are those of a class of weight 0; "balanced" counts weights as copies.

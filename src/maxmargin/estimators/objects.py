@@ -33,7 +33,7 @@ class Objects(Sequence):
         """How many there are; they have columns only in a table."""
         return len(self), self.items.shape[1] if frame_library(self.items) else 0
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, (int, np.integer)):
             return self.items.iloc[index] if hasattr(self.items, "iloc") else self.items[index]
         if hasattr(self.items, "iloc"):
@@ -46,7 +46,7 @@ class Objects(Sequence):
         return f"Objects({self.items!r})"
 
 
-def as_objects(X) -> Objects | None:
+def as_objects(X: Any) -> Objects | None:
     """X as samples of any kind, or None if it is a matrix of numbers (or nothing at all)."""
     if sp.issparse(X) or not hasattr(X, "__len__"):
         return None
@@ -66,23 +66,23 @@ def as_objects(X) -> Objects | None:
     return None if array.ndim == 2 and array.dtype.kind in NUMBERS + "c" else Objects(X)
 
 
-def plain(X):
+def plain(X: Any) -> Any:
     """Samples as they were given."""
     return X.items if isinstance(X, Objects) else X
 
 
-def on_items(function: Callable, left: Objects, right: Objects):
+def on_items(function: Callable, left: Objects, right: Objects) -> Any:
     """A user's kernel on samples as they were given."""
     return function(left.items, right.items)
 
 
-def frame_library(X) -> str:
+def frame_library(X: Any) -> str:
     """ "pandas" or "polars" for a table of theirs, else nothing."""
     root = type(X).__module__.partition(".")[0]
     return root if root in ("pandas", "polars") and type(X).__name__ == "DataFrame" else ""
 
 
-def as_frame(X: np.ndarray, names: np.ndarray, library: str):
+def as_frame(X: np.ndarray, names: np.ndarray, library: str) -> Any:
     """An array as a table with these names of columns."""
     if library == "polars":
         import polars

@@ -14,7 +14,7 @@ double is computed in double throughout, so that labels are those of ``predict``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,15 +31,15 @@ COUPLINGS = 100  # steps of a coupling of classes, or as many as there are class
 class Exportable:
     """The methods that skl2onnx looks for: an estimator that has them converts without being registered."""
 
-    def onnx_parser(self):
+    def onnx_parser(self) -> Callable:
         """What skl2onnx calls to name the outputs."""
         return parser(self)
 
-    def onnx_shape_calculator(self):
+    def onnx_shape_calculator(self) -> Callable:
         """What skl2onnx calls for the types of the outputs."""
         return shape_calculator(self)
 
-    def onnx_converter(self):
+    def onnx_converter(self) -> Callable:
         """What skl2onnx calls to write the operators."""
         return converter(self)
 
@@ -107,7 +107,7 @@ class Graph:
 # -- what skl2onnx asks for -------------------------------------------------------------------------------------------
 
 
-def parser(model: Any):
+def parser(model: Any) -> Callable:
     """The variables of a model's outputs."""
 
     def parse(scope: Any = None, inputs: Any = None) -> list:
@@ -116,7 +116,7 @@ def parser(model: Any):
     return parse
 
 
-def shape_calculator(model: Any):
+def shape_calculator(model: Any) -> Callable:
     """The types of a model's outputs for those of its input."""
 
     def shapes(operator: Any) -> None:
@@ -126,7 +126,7 @@ def shape_calculator(model: Any):
     return shapes
 
 
-def converter(model: Any):
+def converter(model: Any) -> Callable:
     """A function that writes a model's operators."""
 
     def convert(scope: Any, operator: Any, container: Any) -> None:

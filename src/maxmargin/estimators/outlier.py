@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
@@ -31,7 +31,7 @@ LEAVES = ("support_ support_vectors_ dual_coef_ coef_ intercept_ offset_ n_suppo
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
     _moves = False  # the sum of the coefficients is not 0
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to samples X (n, d); y is not looked at.
 
         Parameters
@@ -49,14 +49,14 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
         self._fit_single(X, np.ones(X.shape[0]), weight)
         return self
 
-    def _publish(self, decision):
+    def _publish(self, decision: Any) -> None:
         self.offset_ = -self.intercept_
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Positive inside, negative outside: ``score_samples(X) - offset_``."""
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """+1 for inliers, −1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
@@ -95,10 +95,10 @@ class OneClassSVM(_KernelOutlierDetector):
         "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below."),
     }
 
-    def _formulation(self):
+    def _formulation(self) -> Any:
         return OneClass(float(self.nu))
 
-    def _add_probabilities(self, X, outcome):
+    def _add_probabilities(self, X: Any, outcome: Any) -> None:
         check_choice(self, "probability", (False, True))
         self.prob_density_marks_ = np.empty(0)
         if not self.probability:
@@ -124,7 +124,7 @@ class OneClassSVM(_KernelOutlierDetector):
         )
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """(n, 2): the probabilities of −1, an outlier, and of +1."""
         check_is_fitted(self)
         if not len(self.prob_density_marks_):
@@ -135,7 +135,7 @@ class OneClassSVM(_KernelOutlierDetector):
         inside = normal_share(self.decision_function(X), self.prob_density_marks_)
         return np.column_stack([1.0 - inside, inside])
 
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> np.ndarray:
         """The decision function without its offset."""
         return self._decide(X) - self.intercept_[0]
 
@@ -168,19 +168,19 @@ class SVDD(_KernelOutlierDetector):
 
     _optional = ("C",)
 
-    def _formulation(self):
+    def _formulation(self) -> Any:
         return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
 
-    def _publish(self, decision):
+    def _publish(self, decision: Any) -> None:
         super()._publish(decision)
         self.radius_ = decision.found
 
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> np.ndarray:
         """2 Σ β_i k(x_i, x) − k(x, x): minus the squared distance to the centre, up to a constant."""
         values = self._decide(X) - self.intercept_[0]
         return values - self._self_kernel(self._check_predict_input(X))
 
-    def _self_kernel(self, X) -> np.ndarray:
+    def _self_kernel(self, X: Any) -> np.ndarray:
         """k(x, x) for each sample."""
         if self.kernel == "precomputed":
             raise ValueError(
@@ -221,7 +221,7 @@ class LinearOneClassSVM(OutlierMixin, RowMachine):
         "coef_": ("ndarray of shape (n_features,)", "The weights w."),
     }
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to samples X (n, d); y is not looked at.
 
         Parameters
@@ -250,14 +250,14 @@ class LinearOneClassSVM(OutlierMixin, RowMachine):
         self._certify(outcome)
         return self
 
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> np.ndarray:
         """wᵀx for each sample."""
         return self._decide(X)[:, 0] - self.intercept_[0]
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Positive inside, negative outside: ``score_samples(X) - offset_``."""
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """+1 for inliers, −1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)

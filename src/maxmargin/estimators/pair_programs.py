@@ -52,7 +52,9 @@ def programs(
     return laid
 
 
-def closed_programs(formulation: Formulation, points, y, weight: np.ndarray, starts, own: np.ndarray) -> SmallProblems:
+def closed_programs(
+    formulation: Formulation, points: np.ndarray, y: np.ndarray, weight: np.ndarray, starts: np.ndarray, own: np.ndarray
+) -> SmallProblems:
     """The programs without the samples ``own``, whose boxes are closed: as ``folds.closed`` of one problem."""
     found = programs(formulation, points, y, np.where(own, 0.0, weight) if keeps_zero(formulation) else weight, starts)
     return replace(found, lower=np.where(own, 0.0, found.lower), upper=np.where(own, 0.0, found.upper))
@@ -71,7 +73,9 @@ def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.nda
     return 2.0 * np.minimum(positive, negative) / (positive + negative)
 
 
-def _nu_programs(formulation: NuSVC, points, y, weight, starts) -> SmallProblems:
+def _nu_programs(
+    formulation: NuSVC, points: np.ndarray, y: np.ndarray, weight: np.ndarray, starts: np.ndarray
+) -> SmallProblems:
     """As ``NuSVC.qp``: Σα = ν Σw for each."""
     nu = np.minimum(formulation.nu, largest_nus(y, weight, starts))
     half = 0.5 * (nu * np.add.reduceat(weight, starts[:-1]))[:, None]
@@ -106,7 +110,9 @@ def decisions(
     return out
 
 
-def _fill_plain(formulation: Formulation, problems, solutions, y, out: Decisions) -> np.ndarray:
+def _fill_plain(
+    formulation: Formulation, problems: SmallProblems, solutions: SmallSolutions, y: np.ndarray, out: Decisions
+) -> np.ndarray:
     """Fill in the decisions of a ν-SVC whose multipliers are unique; which these are."""
     if not (isinstance(formulation, NuSVC) and formulation.fit_intercept):
         return np.zeros(len(problems), bool)

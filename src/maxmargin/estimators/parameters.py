@@ -252,6 +252,6 @@ def documented(cls: M) -> M:
     return cls
 
 
-def _entry(name: str, kind: str, meaning: str, *default) -> str:
+def _entry(name: str, kind: str, meaning: str, *default: Any) -> str:
     line = f"{name} : {kind}" + "".join(f", default={value!r}" for value in default)
     return "\n".join([line, *textwrap.wrap(meaning, 112, initial_indent="    ", subsequent_indent="    ")])

@@ -22,15 +22,15 @@ DEPENDENT = 1e-9  # what is left of a function of norm 1 after projection on the
 TAKES_PART = 1e-6  # share of the largest coefficient in a combination that is worth a name
 
 
-def _is_transformer(given) -> bool:
+def _is_transformer(given: Any) -> bool:
     return hasattr(given, "fit") and hasattr(given, "transform") and not isinstance(given, type)
 
 
-def _is_function(given) -> bool:
+def _is_function(given: Any) -> bool:
     return callable(given) and not isinstance(given, type)
 
 
-def _name(function) -> str:
+def _name(function: Any) -> str:
     name = getattr(function, "__name__", "")
     return name if name and name != "<lambda>" else ""
 
@@ -43,7 +43,7 @@ class Parametric:
     names: list[str]
 
     @staticmethod
-    def check(given) -> None:
+    def check(given: Any) -> None:
         """An error for what is neither functions nor a transformer."""
         several = isinstance(given, (list, tuple))
         if given is None or _is_transformer(given) or _is_function(given):
@@ -59,7 +59,7 @@ class Parametric:
         )
 
     @classmethod
-    def fit(cls, given, X, y, weight) -> Parametric:
+    def fit(cls, given: Any, X: Any, y: Any, weight: Any) -> Parametric:
         """The functions; a transformer is cloned and fitted."""
         if _is_transformer(given):
             if isinstance(X, list):
@@ -74,7 +74,7 @@ class Parametric:
                 given.fit(X, y)
         return cls(given, [])
 
-    def __call__(self, X) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         """Values (n, k) at X in float64."""
         if isinstance(self.given, (list, tuple)):
             columns = [self._values(f, X, f"function {j}", single=True) for j, f in enumerate(self.given)]
@@ -90,7 +90,7 @@ class Parametric:
         return phi
 
     @staticmethod
-    def _values(function, X, name: str, single: bool = False) -> np.ndarray:
+    def _values(function: Any, X: Any, name: str, single: bool = False) -> np.ndarray:
         values, n = function(X), _num_samples(X)
         values = np.asarray(values.toarray() if sp.issparse(values) else values)
         if values.ndim == 1 and len(values) == n:

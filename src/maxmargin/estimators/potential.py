@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -121,7 +121,7 @@ class _Potential(Machine):
         if self.kernel in MATRICES:
             need(self, "objects", self.objects is None, "a matrix has its objects as columns: leave it None")
 
-    def _check_input(self, X, y, sample_weight):
+    def _check_input(self, X: Any, y: Any, sample_weight: Any) -> tuple:
         self._check_parameters()
         check_sparse(X)
         X, y = validate_data(self, X, y, multi_output=False, **self._options())
@@ -136,7 +136,7 @@ class _Potential(Machine):
         options["dtype"] = [np.float64, np.float32]
         return options | {"ensure_all_finite": "allow-nan"} if self.kernel in MATRICES else options
 
-    def _check_missing(self, X) -> None:
+    def _check_missing(self, X: Any) -> None:
         if self.kernel not in MATRICES:
             return
         values = X.data if sp.issparse(X) else X
@@ -154,7 +154,7 @@ class _Potential(Machine):
 
     # -- the relation -----------------------------------------------------------------------------------
 
-    def _prepare(self, X, weight: np.ndarray) -> None:
+    def _prepare(self, X: Any, weight: np.ndarray) -> None:
         """What of X is there, and which columns there are: ``_rows`` and ``_places`` by their numbers."""
         self._rows = np.flatnonzero(weight)  # a sample of weight 0 is not there
         paired = X.shape[0] == X.shape[1] if self.kernel == "precomputed" else False
@@ -171,7 +171,7 @@ class _Potential(Machine):
             self._kernel_ = Kernel(self.kernel, gamma, float(self.coef0), float(self.degree))
 
     @th.blas_limit(1)
-    def _resolve_gamma(self, X, weight: np.ndarray) -> float:
+    def _resolve_gamma(self, X: Any, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):
             return float(self.gamma)
@@ -180,7 +180,7 @@ class _Potential(Machine):
         spread = variance(X, weight)
         return 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
 
-    def _relation(self, X, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
+    def _relation(self, X: Any, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
         """K̃ᵀK̃ of what is there; where there is no time to read it, what is true of any."""
         try:
             return self._read_relation(X, weight, n_jobs, monitor)
@@ -188,7 +188,7 @@ class _Potential(Machine):
             getattr(self, "_starts_", []).clear()  # of other coefficients than 0 nothing is known
             return Unread(len(self._places), weight[self._rows])
 
-    def _read_relation(self, X, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
+    def _read_relation(self, X: Any, weight: np.ndarray, n_jobs: int | None, monitor: Monitor) -> Relation:
         whole = len(self._rows) == X.shape[0]
         there, weight = X if whole else X[self._rows], weight[self._rows]
         if self.kernel in MATRICES:
@@ -198,7 +198,7 @@ class _Potential(Machine):
             return Relation.over_function(self.kernel, there, self._objects(there), weight, n_jobs, monitor.look)
         return Relation.over_kernel(self._kernel_, there, self._objects(there), weight, n_jobs, monitor.look)
 
-    def _objects(self, there):
+    def _objects(self, there: Any) -> Any:
         """What the samples are related to, None for themselves."""
         if self.objects is None:
             return None
@@ -208,7 +208,7 @@ class _Potential(Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to samples and what they should give: targets, or labels.
 
         Parameters
@@ -227,7 +227,7 @@ class _Potential(Machine):
         return self
 
     @abstractmethod
-    def _targets(self, X, y, sample_weight) -> tuple[Any, list[np.ndarray], np.ndarray]:
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[np.ndarray], np.ndarray]:
         """X checked, a vector of targets for each problem, and the weights of the samples."""
 
     def _problem_names(self, problems: int) -> list[str]:
@@ -237,16 +237,16 @@ class _Potential(Machine):
     def _formulation(self, epsilon: float | None = None) -> PSVM:
         return PSVM(float(self.C) * self._copies, float(self.epsilon if epsilon is None else epsilon))
 
-    def _goal(self, problem):
+    def _goal(self, problem: Any) -> Goal:
         """The largest d_j (25), in units of σ, and the gap; without ε and without a box there is no bound on it."""
         provable = problem.formulation.epsilon > 0.0 or np.isfinite(self.C)
         return Goal(violation=self.tol, gap=self.tol if provable else np.inf, max_iter=self.max_iter)
 
-    def _solver(self):
+    def _solver(self) -> Auto:
         switches = {name: bool(getattr(self, name)) for name in ("pair", "block", "annealing")}
         return Auto(self.solver, options=switches | {"cache_size": self.cache_size})
 
-    def _solve(self, X, targets: list[np.ndarray], weight: np.ndarray, labels: list[str]) -> None:
+    def _solve(self, X: Any, targets: list[np.ndarray], weight: np.ndarray, labels: list[str]) -> None:
         """One problem for each vector of targets; then the attributes."""
         columns, there = np.arange(len(self._places)), weight[self._rows]
         problems = [
@@ -259,7 +259,7 @@ class _Potential(Machine):
         self.n_iter_ = max(int(s.solution.n_iter) for s in solved)
         self._certify(outcome)
 
-    def _keep(self, X, found: list[Decision], relation: Relation) -> None:
+    def _keep(self, X: Any, found: list[Decision], relation: Relation) -> None:
         """The columns that are used, their coefficients, and what reads them."""
         used = np.flatnonzero(np.any([decision.coef != 0.0 for decision in found], axis=0))
         self._used = used
@@ -277,14 +277,14 @@ class _Potential(Machine):
             objects = self._objects(X)
             self.support_vectors_ = (X if objects is None else objects)[self.support_]
 
-    def _published(self, number, solved):
+    def _published(self, number: int, solved: Any) -> Any:
         coef = np.zeros(solved.qp.n)
         coef[self._used] = self._beta[number]
         return Decision(coef, float(self._means[number]), scale=float(self._sigma[number])), None
 
     # -- prediction -------------------------------------------------------------------------------------
 
-    def _decide(self, X) -> np.ndarray:
+    def _decide(self, X: Any) -> np.ndarray:
         """f for each sample and problem; only the relations to the objects that are used are read."""
         check_is_fitted(self)
         check_sparse(X)
@@ -299,7 +299,7 @@ class _Potential(Machine):
             self._coef.T, self.intercept_, vectors, self._kernel_, function, n_jobs=self.n_jobs
         ).problems(X)
 
-    def _read(self, X) -> np.ndarray:
+    def _read(self, X: Any) -> np.ndarray:
         """Σ a_j K_j for rows of relations to all objects, or to those alone that are used."""
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X.shape) == 2 and X.shape[1] == self.n_support_ != self.n_features_in_:
@@ -313,7 +313,7 @@ class _Potential(Machine):
 
     # -- paths ------------------------------------------------------------------------------------------
 
-    def _path(self, X, targets: list[np.ndarray], weight: np.ndarray, epsilons, length: int) -> Path:
+    def _path(self, X: Any, targets: list[np.ndarray], weight: np.ndarray, epsilons: Any, length: int) -> Path:
         with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
             relation = self._relation(X, weight, self.n_jobs, monitor)
             there = weight[self._rows]
@@ -326,7 +326,9 @@ class _Potential(Machine):
                 raise ValueError(f"a path was asked for; found epsilons {epsilons!r}; give finite numbers >= 0")
             return walk(self._formulation(0.0), qps, epsilons, self._solver(), self._goal, monitor)
 
-    def path(self, X, y, epsilons=None, n_epsilons=PATH_LENGTH, sample_weight=None):
+    def path(
+        self, X: Any, y: Any, epsilons: Any = None, n_epsilons: int = PATH_LENGTH, sample_weight: Any = None
+    ) -> Path:
         """Solutions for a sequence of epsilons, the largest first, each found from the one before.
 
         Parameters
@@ -344,7 +346,7 @@ class _Potential(Machine):
         X, targets, weight = self._targets(X, y, sample_weight)
         return self._path(X, targets, weight, epsilons, n_epsilons)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = True
@@ -411,12 +413,12 @@ class PSVR(RegressorMixin, _Potential):
 
     _leaves = LEAVES
 
-    def _targets(self, X, y, sample_weight):
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[np.ndarray], np.ndarray]:
         X, y, weight = self._check_input(X, y, sample_weight)
         self._prepare(X, weight)
         return X, [np.asarray(y, np.float64)], weight
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The value of the function at each sample.
 
         With a matrix of relations X may have all columns, or only those in ``support_``.
@@ -450,7 +452,7 @@ class PSVC(ClassifierMixin, _Potential):
         ),
     }
 
-    def _targets(self, X, y, sample_weight):
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[np.ndarray], np.ndarray]:
         X, y, weight = self._check_input(X, y, sample_weight)
         check_labels(y)
         self.classes_, factors, present, labels = weighed_classes(y, weight, self.class_weight)
@@ -461,15 +463,15 @@ class PSVC(ClassifierMixin, _Potential):
         self._prepare(X, there)
         return X, signs(number, len(self.classes_)), there
 
-    def _problem_names(self, problems):
+    def _problem_names(self, problems: int) -> list[str]:
         return [""] if problems == 1 else [f"{c} v rest" for c in self.classes_]
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """f for each sample, (n,) for two classes, else (n, n_classes)."""
         f = self._decide(X)
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The class of each sample."""
         f = self.decision_function(X)
         return self.classes_[(f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -48,7 +48,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         "probA_": ("ndarray of shape (1,)", "The width of that distribution; empty without probabilities."),
     }
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to samples X (n, d) and targets y (n,).
 
         Parameters
@@ -67,7 +67,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         self._fit_single(X, np.asarray(y, np.float64), weight)
         return self
 
-    def _add_probabilities(self, X, outcome: Outcome) -> None:
+    def _add_probabilities(self, X: Any, outcome: Outcome) -> None:
         self._width = None
         if not self.probability:
             return
@@ -83,7 +83,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         self._width = laplace_width(problem.y - found, problem.weight)
 
     @property
-    def probA_(self):
+    def probA_(self) -> np.ndarray:
         """The width of a Laplace distribution of the residuals, as in LIBSVM; empty without probabilities."""
         check_is_fitted(self)
         return np.empty(0) if self._width is None else np.array([self._width])
@@ -97,7 +97,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         )
 
     @available_if(_has_probabilities)
-    def predict_interval(self, X, coverage: float = 0.9):
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """(n, 2): between which values a target lies with a probability of ``coverage``.
 
         The residuals of new samples have a Laplace distribution of width ``probA_``, whatever the sample.
@@ -113,7 +113,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         half = -self._width * np.log1p(-coverage)
         return np.column_stack([values - half, values + half])
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The value of the regression function at each sample."""
         return self._decide(X)
 
@@ -153,7 +153,7 @@ class SVR(Expanding, _KernelRegressor):
         "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
     }
 
-    def _formulation(self):
+    def _formulation(self) -> Any:
         shape = float(self.huber_delta), float(self.quantile)
         return EpsilonSVR(float(self.C), float(self.epsilon), self.loss, bool(self.fit_intercept), *shape)
 
@@ -178,12 +178,12 @@ class NuSVR(_KernelRegressor):
 
     _leaves = (*LEAVES, "epsilon_")
 
-    def _formulation(self):
+    def _formulation(self) -> Any:
         return NuSVRFormulation(float(self.nu), float(self.C), bool(self.fit_intercept))
 
-    def _publish(self, decision):
+    def _publish(self, decision: Any) -> None:
         self.epsilon_ = decision.found
 
     @property
-    def _found(self):
+    def _found(self) -> float:
         return self.epsilon_

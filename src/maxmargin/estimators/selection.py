@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -88,18 +89,18 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        n_features_to_select=None,
-        C="auto",
-        n_epsilons=PATH_LENGTH,
-        tol=1e-3,
-        n_permutations=0,
-        random_state=None,
-        n_jobs=None,
-        time_limit=None,
-        callback=None,
-        verbose=False,
-    ):
+        epsilon: float = 1.0,
+        n_features_to_select: int | None = None,
+        C: float | str = "auto",
+        n_epsilons: int = PATH_LENGTH,
+        tol: float = 1e-3,
+        n_permutations: int = 0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        time_limit: float | None = None,
+        callback: Any = None,
+        verbose: bool = False,
+    ) -> None:
         self.epsilon = epsilon
         self.n_features_to_select = n_features_to_select
         self.C = C
@@ -112,7 +113,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         self.callback = callback
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Rank and choose features.
 
         Parameters
@@ -156,7 +157,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
             self.pvalues_ = self._significance(relation, targets, weight)
         return self
 
-    def _goal(self, problem):
+    def _goal(self, problem: Any) -> Goal:
         return Goal(violation=self.tol, gap=self.tol)
 
     def _wanted(self, features: int) -> int | None:
@@ -203,11 +204,11 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
                 first[trial] = max(first[trial], float(np.abs(p).max(initial=0.0)))
         return (1 + (first[:, None] >= self.scores_).sum(axis=0)) / (1 + self.n_permutations)
 
-    def _get_support_mask(self):
+    def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
         return self.support_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

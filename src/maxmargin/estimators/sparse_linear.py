@@ -174,7 +174,9 @@ class SparseProblem:
             more = more[np.argpartition(-outside[more], count - 1)[:count]]
         return np.union1d(np.flatnonzero(w), more)
 
-    def _on(self, W: np.ndarray, w, b: float, f: np.ndarray, tolerance: float, monitor: Monitor, most: int):
+    def _on(
+        self, W: np.ndarray, w: np.ndarray, b: float, f: np.ndarray, tolerance: float, monitor: Monitor, most: int
+    ) -> tuple:
         """Newton steps on some features and the bias; the weights, bias, values and how many steps were made."""
         Z = self.X[:, W]
         if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
@@ -213,7 +215,7 @@ class SparseProblem:
         b = float(x[-1]) if self.bias else b
         return w, b, self._values(w, b), max(1, steps)
 
-    def _curvature(self, Z, curve: np.ndarray) -> np.ndarray:
+    def _curvature(self, Z: Any, curve: np.ndarray) -> np.ndarray:
         """The Hessian of the loss on some features and the bias."""
         rows = np.flatnonzero(curve)
         if sp.issparse(Z):
@@ -229,7 +231,7 @@ class SparseProblem:
         out[:-1, :-1], out[-1, :-1], out[:-1, -1], out[-1, -1] = H, edge, edge, self.bias**2 * curve.sum()
         return out
 
-    def _length(self, x, step, eps, f, change, promise: float) -> float:
+    def _length(self, x: np.ndarray, step: Any, eps: np.ndarray, f: Any, change: Any, promise: float) -> float:
         """A length of the step that brings a share of what the model promises, or 0."""
         before = float(eps @ np.abs(x)) + float(self.cost @ self.loss.value(self.y * f))
         t = 1.0
@@ -241,7 +243,7 @@ class SparseProblem:
         return 0.0
 
 
-def steepest(X, y: np.ndarray, loss: Loss, bias: float, penalised: bool) -> float:
+def steepest(X: Any, y: np.ndarray, loss: Loss, bias: float, penalised: bool) -> float:
     """The largest slope of Σ ℓ(y_i f_i) along a weight where all are 0: 1 over the least C for which one is not."""
     problem = SparseProblem(X, y, np.ones(len(y)), loss, bias, penalised)
     _, f = problem._best_bias(0.0, np.zeros(len(y)))

@@ -123,32 +123,32 @@ class _Reader:
         need(read is not None, "a known kind of a value", shown(kind))
         return read(content, depth + 1)  # type: ignore[misc]
 
-    def _float(self, content, depth):
+    def _float(self, content: Any, depth: Any) -> float:
         need(content in ("nan", "inf", "-inf"), "nan, inf or -inf", shown(str(content)))
         return float(content)
 
-    def _status(self, content, depth):
+    def _status(self, content: Any, depth: Any) -> Status:
         need(isinstance(content, str) and content in Status.__members__, "a known status", shown(str(content)))
         return Status[content]
 
-    def _certificate(self, content, depth):
+    def _certificate(self, content: Any, depth: Any) -> Certificate:
         found = self.value(content, depth)
         names = [f.name for f in fields(Certificate)]
         good = isinstance(found, dict) and all(isinstance(v, float) for v in found.values())
         need(good and set(found) <= set(names), f"a certificate of {names}", shown(str(content)))
         return Certificate(**{name: found.get(name, 0.0) for name in names})
 
-    def _history(self, content, depth):
+    def _history(self, content: Any, depth: Any) -> History:
         rows = self.value(content, depth)
         good = all(isinstance(row, list) and all(isinstance(v, (int, float)) for v in row) for row in rows)
         need(good and all(len(row) == len(History.columns) for row in rows), "rows of a history", "others")
         return History([tuple(row) for row in rows])
 
-    def _array(self, content, depth):
+    def _array(self, content: Any, depth: Any) -> np.ndarray:
         need(isinstance(content, int) and not isinstance(content, bool), "the number of an array", shown(str(content)))
         return self.array(content)
 
-    def _csr(self, content, depth):
+    def _csr(self, content: Any, depth: Any) -> Any:
         need(isinstance(content, dict) and set(content) == {"data", "indices", "indptr", "shape"}, "a matrix", "others")
         parts = [self.value(content[name], depth) for name in ("data", "indices", "indptr")]
         shape = content["shape"]
@@ -162,11 +162,11 @@ class _Reader:
         need(inside, f"columns below {shape[1]}", "others")
         return sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
 
-    def _tuple(self, content, depth):
+    def _tuple(self, content: Any, depth: Any) -> tuple:
         need(isinstance(content, list), "a list", shown(str(content)))
         return tuple(self.value(content, depth))
 
-    def _dict(self, content, depth):
+    def _dict(self, content: Any, depth: Any) -> dict:
         pairs = self.value(content, depth)
         good = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
         need(
@@ -174,7 +174,7 @@ class _Reader:
         )
         return dict(pairs)
 
-    def _solver(self, content, depth):
+    def _solver(self, content: Any, depth: Any) -> Any:
         good = isinstance(content, list) and len(content) == 2 and content[0] in SOLVERS
         need(good and isinstance(content[1], dict), "a solver of ours", shown(str(content)))
         return SOLVERS[content[0]](**{str(name): self.value(v, depth) for name, v in content[1].items()})

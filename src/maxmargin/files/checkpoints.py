@@ -85,7 +85,7 @@ class Keeper:
 def read_checkpoint(path: str | os.PathLike, about: dict[str, Any]) -> Checkpoint:
     """A checkpoint of this very training; of another one, an error that says what differs."""
 
-    def read(header: dict, array) -> Checkpoint:
+    def read(header: dict, array: Any) -> Checkpoint:
         need(header["version"] == VERSION, f"version {VERSION}", header["version"])
         numbers, seconds = header.get("problems"), header.get("seconds")
         whole = isinstance(numbers, list) and all(type(k) is int and 0 <= k < 1 << 31 for k in numbers)

@@ -18,7 +18,7 @@ class FileError(ValueError):
         name = self.path if self.path.isprintable() else ascii(self.path)
         super().__init__(f"{name}{where}: {problem}")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return FileError, (self.path, self.problem, self.line, self.column)
 
 

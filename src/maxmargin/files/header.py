@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .errors import FileError, shown
 from .source import LONGEST_LINE
@@ -59,7 +59,7 @@ class Header:
             raise self.fail(name, f"{count} values", str(len(found)))
         return found
 
-    def word(self, name: str, choices) -> str:
+    def word(self, name: str, choices: Any) -> str:
         """One of the choices."""
         found = self.words(name, 1)[0]
         if found not in choices:

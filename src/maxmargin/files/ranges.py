@@ -38,7 +38,7 @@ class Ranges:
     target: tuple[float, float, float, float] | None = None  # lower, upper, min, max
 
     @classmethod
-    def of(cls, X: Any, y: Any = None, *, lower: float = -1.0, upper: float = 1.0, target_bounds=None) -> Ranges:
+    def of(cls, X: Any, y: Any = None, *, lower: float = -1.0, upper: float = 1.0, target_bounds: Any = None) -> Ranges:
         """The ranges of samples; those of the targets, too, where bounds for them are given."""
         if sp.issparse(X):
             least, largest = (np.asarray(a.todense()).ravel() for a in (X.min(axis=0), X.max(axis=0)))

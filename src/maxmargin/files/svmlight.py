@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -242,7 +243,7 @@ def _row_of(lines: Lines, index: int) -> int:
     return int(np.searchsorted(lines.indptr, entry, side="right")) - 1
 
 
-def write_svmlight(path: str | os.PathLike, X, y, *, zero_based: bool = False) -> None:
+def write_svmlight(path: str | os.PathLike, X: Any, y: Any, *, zero_based: bool = False) -> None:
     """Write samples and targets in LIBSVM's format: zeros are left out, numbers are as short as they can be exactly."""
     X = sp.csr_matrix(X) if not sp.issparse(X) else X.tocsr()
     y = np.asarray(y, np.float64).ravel()
@@ -253,7 +254,7 @@ def write_svmlight(path: str | os.PathLike, X, y, *, zero_based: bool = False) -
             file.write(text)
 
 
-def text_of(X, y: np.ndarray, zero_based: bool = False) -> Iterable[str]:
+def text_of(X: Any, y: np.ndarray, zero_based: bool = False) -> Iterable[str]:
     """Lines of LIBSVM's format, some thousands at a time."""
     for a in range(0, X.shape[0], WRITE_ROWS):
         part = sp.csr_matrix(X[a : a + WRITE_ROWS])

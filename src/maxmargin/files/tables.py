@@ -131,7 +131,7 @@ def read_table(path: str | os.PathLike, format: str, target: str | int | None = 
     return _checked(path, data, first if format != "parquet" else 0)
 
 
-def _separated(path, content: bytes, separator: str, pd: Any) -> tuple[Any, list[str] | None]:
+def _separated(path: Any, content: bytes, separator: str, pd: Any) -> tuple[Any, list[str] | None]:
     if b"\0" in content:
         at = content.index(b"\0")
         line = content.count(b"\n", 0, at) + 1
@@ -154,7 +154,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _parquet(path, content: bytes) -> tuple[Any, list[str]]:
+def _parquet(path: Any, content: bytes) -> tuple[Any, list[str]]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -174,7 +174,7 @@ def _parquet(path, content: bytes) -> tuple[Any, list[str]]:
     return table, [str(name) for name in table.columns]
 
 
-def _column(path, target: str | int | None, count: int, names: list[str] | None) -> int:
+def _column(path: Any, target: str | int | None, count: int, names: list[str] | None) -> int:
     """The number of the column of the targets."""
     if isinstance(target, str) and names is not None and target in names:
         return names.index(target)
@@ -190,7 +190,7 @@ def _column(path, target: str | int | None, count: int, names: list[str] | None)
     return number % count
 
 
-def _checked(path, data: Data, first: int = 0) -> Data:
+def _checked(path: Any, data: Data, first: int = 0) -> Data:
     """The data, if all of them are finite."""
     for values in (data.X, data.y):
         if values.dtype.kind != "f" or np.isfinite(np.sum(values)):

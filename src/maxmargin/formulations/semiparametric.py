@@ -10,6 +10,7 @@ way out the first multipliers go to the formulation and the others to φ.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -74,7 +75,7 @@ class SemiParametric:
         )
 
 
-def _of_variables(H, phi: np.ndarray) -> np.ndarray:
+def _of_variables(H: Any, phi: np.ndarray) -> np.ndarray:
     """φ of each variable: of its point, and with the sign that the variable has."""
     if isinstance(H, Signed):
         return _of_variables(H.inner, phi) * H.sign

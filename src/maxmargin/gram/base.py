@@ -187,7 +187,7 @@ class Gram(ABC):
 class KernelGram(Gram):
     """k(x_i, x_j) for points in memory."""
 
-    def __init__(self, kernel: Kernel, X, n_jobs: int | None = None) -> None:
+    def __init__(self, kernel: Kernel, X: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
         self.threads = th.count(n_jobs)
         self._exact: Points | None = make_points(X, kernel)
@@ -445,13 +445,13 @@ class PrecomputedGram(Gram):
 class CallableGram(Gram):
     """A kernel given as a function K(X, Z) -> (len(X), len(Z)), called for the rows that are needed."""
 
-    def __init__(self, function: Callable, X, cost: Cost | None = None) -> None:
+    def __init__(self, function: Callable, X: Any, cost: Cost | None = None) -> None:
         self.function = function
         self.X = X
         self.cost = cost or Cost()
         self.n = self.X.shape[0]
 
-    def _block(self, left, right) -> np.ndarray:
+    def _block(self, left: Any, right: Any) -> np.ndarray:
         self.cost.evals += left.shape[0] * right.shape[0]
         return checked_block(self.function, left, right)
 
@@ -490,7 +490,7 @@ class CallableGram(Gram):
         return out
 
 
-def checked_block(function: Callable, left, right) -> np.ndarray:
+def checked_block(function: Callable, left: Any, right: Any) -> np.ndarray:
     """The user's kernel on two sets of points, its shape and values checked."""
     block = function(left, right)
     block = np.array(block.toarray() if sp.issparse(block) else block, np.float64)  # a copy: views add to it
@@ -505,6 +505,6 @@ def checked_block(function: Callable, left, right) -> np.ndarray:
     return block
 
 
-def as_gram(H) -> Gram:
+def as_gram(H: Any) -> Gram:
     """H itself if it is a Gram, or a plain symmetric array as one."""
     return H if isinstance(H, Gram) else PrecomputedGram(np.asarray(H, np.float64))

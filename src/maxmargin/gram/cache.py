@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def once_more(solve: Callable) -> Callable:
     """A solver's ``solve`` that tries once more with a smaller cache when memory runs out."""
 
     @wraps(solve)
-    def patient(self, qp, *asked, **more):
+    def patient(self: Any, qp: Any, *asked: Any, **more: Any) -> Any:
         with suppress(MemoryError):  # which holds what was computed so far, and ends here
             return solve(self, qp, *asked, **more)
         budget = cache_bytes(self.cache_size)

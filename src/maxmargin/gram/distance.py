@@ -23,6 +23,7 @@ Nearly all data have norms so moderate that nothing of this is needed; two maxim
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,7 +67,9 @@ def _strength(kernel: Kernel, left: Points, right: Points) -> float:
     return kernel.steepness * abs(kernel.gamma) * 2.0 * UNIT * (4.0 + terms**0.5)
 
 
-def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, threads: int = 1) -> np.ndarray:
+def cross(
+    kernel: Kernel, left: Points, right: Points, out: Any = None, slots: Any = None, threads: int = 1
+) -> np.ndarray:
     """out[slots[a], i] = k(left_a, right_i); in float64 within ENTRY_ERROR, wherever the points are."""
     if right.dtype != np.float64 or not cancels(kernel, left, right):
         return products.cross(kernel, left, right, out, slots, threads)
@@ -82,7 +85,7 @@ def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, thr
     return out
 
 
-def _mended(kernel: Kernel, left: Points, right: Points, out, rows, threads: int) -> np.ndarray:
+def _mended(kernel: Kernel, left: Points, right: Points, out: Any, rows: Any, threads: int) -> np.ndarray:
     """``cross`` of sparse points that are seen from where they are: products, mended where they lie."""
     slots = np.arange(left.n) if isinstance(rows, slice) else rows
     products.cross(kernel, left, right, out, slots, threads)

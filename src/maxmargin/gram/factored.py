@@ -6,6 +6,8 @@ know what to do with Z ask for it (``Gram.factor``) and never see K.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -20,7 +22,7 @@ KEYS = 1e10  # projections are told apart to this share: blocks of different kin
 class Factored(Gram):
     """Z Zᵀ over rows of Z, wherever they live."""
 
-    def __init__(self, Z, n_jobs: int | None = None, cost: Cost | None = None) -> None:
+    def __init__(self, Z: Any, n_jobs: int | None = None, cost: Cost | None = None) -> None:
         self.Z = Z if isinstance(Z, Rows) else Rows.of(Z, n_jobs)
         self.n = self.Z.n
         self.threads = self.Z.threads

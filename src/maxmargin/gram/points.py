@@ -69,7 +69,7 @@ class Points:
         rows = sp.csr_array((data, indices, indptr), shape=(self.n, self.d))[index]
         return Points(_triple(rows, self.dtype), self.norms[index], self.d, self.dtype)
 
-    def astype(self, dtype) -> Points:
+    def astype(self, dtype: Any) -> Points:
         """The same points in another precision."""
         dtype = np.dtype(dtype)
         if self.dtype == dtype:
@@ -101,7 +101,7 @@ def check_width(d: int) -> None:
         )
 
 
-def _triple(csr, dtype) -> tuple:
+def _triple(csr: Any, dtype: Any) -> tuple:
     # One layout for every source: 64-bit offsets (more than 2^31 entries are real), 32-bit feature numbers.
     check_width(csr.shape[1])
     return (
@@ -111,7 +111,7 @@ def _triple(csr, dtype) -> tuple:
     )
 
 
-def make_points(X, kernel: Kernel, like: Points | None = None) -> Points:
+def make_points(X: Any, kernel: Kernel, like: Points | None = None) -> Points:
     """X as points for a kernel: as dense or sparse as is quick, or as ``like``."""
     d = X.shape[1]
     if like is not None:
@@ -146,7 +146,9 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
     return out
 
 
-def cross(kernel: Kernel, left: Points, right: Points, out=None, slots=None, threads: int = 1) -> np.ndarray:
+def cross(
+    kernel: Kernel, left: Points, right: Points, out: Any = None, slots: Any = None, threads: int = 1
+) -> np.ndarray:
     """out[slots[a], i] = k(left_a, right_i), computed together by one matrix product."""
     if out is None:
         out = np.empty((left.n, right.n), right.dtype)
@@ -228,7 +230,7 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     return out
 
 
-def _weigh_sparse(spec, left: Points, coef, right: Points, out, threads: int) -> None:
+def _weigh_sparse(spec: Any, left: Points, coef: np.ndarray, right: Points, out: Any, threads: int) -> None:
     th.spread(
         lambda a, b: sparse_sum(
             left.data, left.near_norms, coef, right.data, right.near_norms, right.d, spec, out, a, b

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -45,14 +46,14 @@ COLUMNS_BYTES = 1 << 28  # sums of several problems that are held at a time
 Values = Callable[[np.ndarray], np.ndarray]  # numbers of samples → their kernel values with all points, float64
 
 
-def point_values(kernel: Kernel, X, Z) -> Values:
+def point_values(kernel: Kernel, X: Any, Z: Any) -> Values:
     """k(x_i, z_j) of a compiled kernel."""
     right = make_points(Z, kernel).astype(np.float64)
     left = make_points(X, kernel, like=right)
     return lambda rows: cross(kernel, left.take(rows).astype(np.float64), right)
 
 
-def function_values(function: Callable, X, Z) -> Values:
+def function_values(function: Callable, X: Any, Z: Any) -> Values:
     """k(x_i, z_j) of a user's function."""
     return lambda rows: checked_block(function, X[rows], Z)
 
@@ -122,7 +123,7 @@ class Expansion:
         th.spread(leaf, len(index), self.threads, th.grain(cost), align=8, longest=self._block)
 
     def matrix(
-        self, index: np.ndarray | None = None, dtype=np.float64, stop: Callable[[], object] = lambda: None
+        self, index: np.ndarray | None = None, dtype: Any = np.float64, stop: Callable[[], object] = lambda: None
     ) -> np.ndarray:
         """The features of these samples, (n, k); as soon as ``stop()`` says so, zeros for the others."""
         index = np.arange(self.n) if index is None else index

@@ -18,7 +18,7 @@ would read K twenty times, which takes as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -58,7 +58,9 @@ def nobody() -> None:
 class Relation(Gram):
     """K̃ᵀK̃ over the columns of K."""
 
-    def __init__(self, columns, root: np.ndarray, mean: np.ndarray, scale: np.ndarray, plain: bool, cost: Cost) -> None:
+    def __init__(
+        self, columns: Any, root: np.ndarray, mean: np.ndarray, scale: np.ndarray, plain: bool, cost: Cost
+    ) -> None:
         self.columns = columns  # Kᵀ as rows: one row for each column of K; K̃ᵀ itself if ``plain``
         self.root = root  # √ω
         self.mean, self.scale = mean, scale  # μ and 1/ν, which is 0 for a constant column
@@ -73,7 +75,7 @@ class Relation(Gram):
     # -- from a matrix, or from a kernel ------------------------------------------------------------------
 
     @classmethod
-    def of(cls, K, weight: np.ndarray | None = None, n_jobs: int | None = None) -> Relation:
+    def of(cls, K: Any, weight: np.ndarray | None = None, n_jobs: int | None = None) -> Relation:
         """Over a matrix: an array, a sparse matrix, or a memory map, whose entries stay on disk."""
         weight = np.ones(K.shape[0]) if weight is None else np.asarray(weight, np.float64)
         if sp.issparse(K):
@@ -89,7 +91,13 @@ class Relation(Gram):
 
     @classmethod
     def over_kernel(
-        cls, kernel: Kernel, X, Z=None, weight: np.ndarray | None = None, n_jobs: int | None = None, look: Look = nobody
+        cls,
+        kernel: Kernel,
+        X: Any,
+        Z: Any = None,
+        weight: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        look: Look = nobody,
     ) -> Relation:
         """K_ij = k(x_i, z_j), computed whole where that fits and else when columns are asked for; Z is X if None.
 
@@ -119,8 +127,8 @@ class Relation(Gram):
     def over_function(
         cls,
         function: Callable,
-        X,
-        Z=None,
+        X: Any,
+        Z: Any = None,
         weight: np.ndarray | None = None,
         n_jobs: int | None = None,
         look: Look = nobody,
@@ -179,7 +187,7 @@ class Relation(Gram):
         return found
 
     @classmethod
-    def _corrected(cls, columns, weight: np.ndarray, cost: Cost | None = None, look: Look = nobody) -> Relation:
+    def _corrected(cls, columns: Any, weight: np.ndarray, cost: Cost | None = None, look: Look = nobody) -> Relation:
         """K̃ by its correction of rank one."""
         if isinstance(columns, _Turned):
             mean, scale = columns.moments(weight)
@@ -198,14 +206,14 @@ class Relation(Gram):
         """L."""
         return len(self.root)
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         """K̃ᵀw for one w or several as columns."""
         if self.plain:
             return self.columns.dot(w)
         u = _times(w, self.root)
         return _times(self.columns.dot(u) - np.multiply.outer(self.mean, u.sum(axis=0)), self.scale)
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray:
         """K̃β for one β or several as columns."""
         index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))
         if len(index) < FEW * self.n and self.n * self.samples > SMALL:
@@ -227,7 +235,7 @@ class Relation(Gram):
             return found
         return (np.asarray(found, np.float64) - self.mean[index, None]) * self.scale[index, None] * self.root
 
-    def rows(self, index, out=None, slots=None):
+    def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
         result = np.empty((len(index), self.n)) if out is None else out
         slots = np.arange(len(index)) if slots is None else slots
@@ -240,10 +248,10 @@ class Relation(Gram):
             result[slots[a : a + step]] = self.along(part).T
         return result
 
-    def diag(self):
+    def diag(self) -> np.ndarray:
         return (self.scale > 0.0).astype(np.float64)
 
-    def block(self, index):
+    def block(self, index: np.ndarray) -> np.ndarray:
         return self.between(index, index)
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -267,7 +275,7 @@ class Relation(Gram):
         th.spread(multiply, len(right), self.threads, th.grain(first.size), PIECE)
         return out
 
-    def _between_sparse(self, left, right):
+    def _between_sparse(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Σ ω (k_i − μ_i)(k_j − μ_j) = Σ ω k_i k_j − μ_i μ_j Σ ω."""
         weight = self.root * self.root
         first, second = self.columns.matrix(left), self.columns.matrix(right)
@@ -287,27 +295,29 @@ class Relation(Gram):
         found = self.columns.matrix()
         return found.indptr.astype(np.int64), found.indices, found.data
 
-    def combine(self, index, coef, at=None, exact=True):
+    def combine(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
+    ) -> np.ndarray:
         v = np.zeros(self.n)
         np.add.at(v, index, coef)
         product = self.times(v)
         return product if at is None else product[at]
 
-    def whole(self):
+    def whole(self) -> np.ndarray | None:
         return self.Q
 
     def times(self, beta: np.ndarray) -> np.ndarray:
         """Qβ."""
         return self.along(self.pulled(beta)) if self.Q is None else self.Q @ beta
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Relation:
         taken = Relation(
             self.columns.take(index), self.root, self.mean[index], self.scale[index], self.plain, self.cost
         )  # fmt: skip
         taken.Q = None if self.Q is None else self.Q[np.ix_(index, index)]
         return taken
 
-    def factor(self):
+    def factor(self) -> Factor | None:
         # Where Q is whole, no solver is better off with features.
         return Factor(self.columns) if self.plain and self.Q is None else None
 
@@ -329,13 +339,13 @@ class Unread(Relation):
             Rows.of(np.zeros((columns, 0)), 1), np.sqrt(weight), np.zeros(columns), np.ones(columns), True, Cost()
         )
 
-    def along(self, w):
+    def along(self, w: np.ndarray) -> np.ndarray:
         return np.full(self.n, float(np.linalg.norm(w)))
 
-    def pulled(self, beta):
+    def pulled(self, beta: np.ndarray) -> np.ndarray:
         return np.zeros(self.samples)  # of β = 0
 
-    def factor(self):
+    def factor(self) -> Factor | None:
         return None
 
 
@@ -427,10 +437,10 @@ class _Turned:
         self.rows = rows
         self.n, self.d, self.threads = rows.d, rows.n, rows.threads
 
-    def dot(self, w):
+    def dot(self, w: np.ndarray) -> np.ndarray:
         return self.rows.t_dot(w)
 
-    def t_dot(self, v):
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
         return self.rows.dot(v)
 
     def matrix(self, index: np.ndarray) -> np.ndarray:
@@ -450,7 +460,7 @@ class _Turned:
             squares += np.einsum("ij,ij,i->j", away, away, weight[a:b])
         return mean, _inverse(squares, size)
 
-    def _tiles(self):
+    def _tiles(self) -> Iterator[tuple]:
         for block, start in zip(self.rows.blocks, self.rows.edges[:-1], strict=True):
             for a, b, tile in block.tiles():
                 yield int(start) + a, int(start) + b, tile.data if isinstance(tile, Dense) else tile.csr().toarray()

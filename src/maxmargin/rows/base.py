@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +46,7 @@ class Rows:
         self.n = int(self.edges[-1])
 
     @classmethod
-    def of(cls, X, n_jobs: int | None = None) -> Rows:
+    def of(cls, X: Any, n_jobs: int | None = None) -> Rows:
         """Rows of an array, a sparse matrix, a memory map, the path of an .npy file, or a sequence of these.
 
         Whatever has a shape and gives an array when it is sliced will do: its rows are loaded when they are asked for.
@@ -67,7 +67,7 @@ class Rows:
         return cls(blocks, n_jobs)
 
     @classmethod
-    def times(cls, X, w: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def times(cls, X: Any, w: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """X w as ``Rows.of(X).dot(w)`` computes it; few rows are one block, which nobody has to share out."""
         size = X.nnz if sp.issparse(X) else X.size if isinstance(X, np.ndarray) else 2 * LEAST_WORK
         if size < 2 * LEAST_WORK and not isinstance(block := block_of(X), Stored):
@@ -93,7 +93,7 @@ class Rows:
         self,
         state: Callable,
         per_row: Sequence[np.ndarray] = (),
-        *common,
+        *common: Any,
         look: Callable[[], object] | None = None,
     ) -> Crew:
         """state(block, its slice of each per-row array, *common) for every block; rows are the last axis.
@@ -111,7 +111,7 @@ class Rows:
         """The blocks themselves."""
         return self.served_by(self.blocks, self.threads)
 
-    def _sum(self, question: str, per_row: Sequence[np.ndarray], *args) -> np.ndarray:
+    def _sum(self, question: str, per_row: Sequence[np.ndarray], *args: Any) -> np.ndarray:
         return added_up(self._plain.scatter(question, per_row, *args, axis=0), self.threads)
 
     def dot(self, w: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ class Rows:
         """Σ_i v_i x_ij² for each feature."""
         return self._sum("t_squares", (v,))
 
-    def matrix(self, index: np.ndarray | None = None):
+    def matrix(self, index: np.ndarray | None = None) -> Any:
         """These rows (all of them) in one piece: an array, or CSR if any of them are sparse."""
         index = np.arange(self.n) if index is None else np.asarray(index)
         order = np.argsort(index, kind="stable")

@@ -248,7 +248,7 @@ class Sparse(Block):
         self.n, self.d = len(indptr) - 1, d
 
     @classmethod
-    def of(cls, X) -> Sparse:
+    def of(cls, X: Any) -> Sparse:
         rows = sp.csr_array(X)
         if not rows.has_canonical_format:
             rows = rows.copy()
@@ -422,7 +422,7 @@ class Watched(Block):
         return Watched(self.block.widened(constant), self.look)
 
 
-def block_of(X, threads: int = 1) -> Block:
+def block_of(X: Any, threads: int = 1) -> Block:
     """X as one block of the kind that serves it best."""
     if isinstance(X, Block):
         return X

@@ -12,7 +12,8 @@ two, which makes differences exact but for outliers: the problem that is solved 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +30,7 @@ SHORT_PRODUCT = 1 << 13  # numbers: a limit for BLAS costs more than such a prod
 DOUBT = 4.0  # times less far in the sample: such a feature is still looked at in all rows
 
 
-def far_centre(X, weight: np.ndarray | None = None) -> np.ndarray:
+def far_centre(X: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """A centre for those features that are far from the origin, 0 for the others: (d,) numbers.
 
     X: ``Rows``, an array, a sparse matrix, or whatever ``Rows.of`` takes. A row of weight 0 is absent. A constant
@@ -70,7 +71,7 @@ def may_be_far(X: sp.csr_array) -> bool:
     return True
 
 
-def centred(X, centre: np.ndarray):
+def centred(X: Any, centre: np.ndarray) -> Any:
     """X seen from the centre: ``Rows`` as ``Rows``, an array as an array, a sparse matrix as CSR.
 
     Differences are taken in float64; float32 stays float32 where it holds all of them exactly. Rows that are stored
@@ -85,7 +86,7 @@ def centred(X, centre: np.ndarray):
     return Rows([_moved_block(block, centre) for block in X.blocks], X.threads)
 
 
-def variance(X, weight: np.ndarray | None = None) -> float:
+def variance(X: Any, weight: np.ndarray | None = None) -> float:
     """The variance of all entries of X, zeros included, a row counting as its weight; accurate wherever they are."""
     rows = X if isinstance(X, Rows) else Rows.of(X, 1)
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
@@ -101,7 +102,7 @@ def _sample(n: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, SAMPLE_ROWS).astype(np.int64))
 
 
-def _one_thread(rows: Rows):
+def _one_thread(rows: Rows) -> AbstractContextManager:
     """BLAS with one thread: products of a tile are too short for more. A few rows do not wake others anyway."""
     return th.blas_limit(1) if rows.work > SHORT_PRODUCT else nullcontext()
 
@@ -165,7 +166,7 @@ def _moments(pieces: Iterable[tuple[np.ndarray, np.ndarray]], first: np.ndarray)
         return first + shift, np.sqrt(np.maximum(squares / total - shift * shift, 0.0))
 
 
-def _moved(X, centre: np.ndarray):
+def _moved(X: Any, centre: np.ndarray) -> Any:
     """A copy of an array or a sparse matrix, seen from the centre."""
     far = np.flatnonzero(centre)
     away = np.asarray(X[:, far].toarray() if sp.issparse(X) else X[:, far], np.float64) - centre[far]
@@ -192,7 +193,7 @@ def _moved_block(block: Block, centre: np.ndarray) -> Block:
     assert isinstance(block, Stored)
     load = block.load
 
-    def moved(a: int, b: int):
+    def moved(a: int, b: int) -> Any:
         rows = load(a, b)
         return _moved(rows if sp.issparse(rows) else np.asarray(rows, np.float64), centre)  # one type for all tiles
 

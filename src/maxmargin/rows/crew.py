@@ -72,21 +72,21 @@ class Crew(ABC):
         """
 
     @abstractmethod
-    def ask(self, question: str, *args) -> list:
+    def ask(self, question: str, *args: Any) -> list:
         """What each state answers, in the order of the blocks."""
 
     @abstractmethod
-    def scatter(self, question: str, per_row: Sequence[np.ndarray], *args, axis: int = -1) -> list:
+    def scatter(self, question: str, per_row: Sequence[np.ndarray], *args: Any, axis: int = -1) -> list:
         """As ``ask``; each state gets its slices of per-row arrays, whose rows are the first or the last axis, first.
 
         A slice is read while the question is answered; a state that keeps it makes a copy.
         """
 
     @abstractmethod
-    def collect(self, name: str, *args, axis: int = -1) -> np.ndarray:
+    def collect(self, name: str, *args: Any, axis: int = -1) -> np.ndarray:
         """A per-row array, new: what the states have under this name, or what their method of this name answers."""
 
-    def sum(self, question: str, *args):
+    def sum(self, question: str, *args: Any) -> Any:
         """The answers added up in the order of the blocks."""
         return added_up(self.ask(question, *args), self.threads)
 
@@ -113,16 +113,16 @@ class ThreadCrew(Crew):
                 state(block, *(v[self._span(k, -1)] for v in per_row), *common) for k, block in enumerate(blocks)
             ]
 
-    def ask(self, question: str, *args) -> list:
+    def ask(self, question: str, *args: Any) -> list:
         return served(lambda k: getattr(self._states[k], question)(*args), len(self._states), self.threads)
 
-    def scatter(self, question: str, per_row: Sequence[np.ndarray], *args, axis: int = -1) -> list:
+    def scatter(self, question: str, per_row: Sequence[np.ndarray], *args: Any, axis: int = -1) -> list:
         def answer(k: int) -> Any:
             return getattr(self._states[k], question)(*(v[self._span(k, axis)] for v in per_row), *args)
 
         return served(answer, len(self._states), self.threads)
 
-    def collect(self, name: str, *args, axis: int = -1) -> np.ndarray:
+    def collect(self, name: str, *args: Any, axis: int = -1) -> np.ndarray:
         whole: list[np.ndarray] = []
         lock = threading.Lock()
 
@@ -149,7 +149,7 @@ def served(leaf: Callable[[int], Any], count: int, threads: int) -> list:
     """leaf(0), …, leaf(count − 1) by threads."""
     answers: list = [None] * count
 
-    def serve(number: int, _) -> None:
+    def serve(number: int, _: Any) -> None:
         answers[number] = leaf(number)
 
     th.spread(serve, count, threads, grain=1, align=1, longest=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import threads as th
@@ -64,7 +66,7 @@ SOLVERS: dict[str, type] = {
 }
 
 
-def make_solver(solver, **options):
+def make_solver(solver: Any, **options: Any) -> Any:
     """A solver by name with these options, or the solver itself as it was made."""
     if not isinstance(solver, str):
         return solver
@@ -78,14 +80,14 @@ def make_solver(solver, **options):
 
 def solve(
     qp: QP | ERM,
-    solver="decomposition",
+    solver: Any = "decomposition",
     start: np.ndarray | None = None,
     monitor: Monitor | None = None,
     *,
     tol: float = 1e-3,
     gap: float = np.inf,
     max_iter: int = -1,
-    **options,
+    **options: Any,
 ) -> Solution:
     """Solve a QP, or the dual of an ERM, with a solver by name.
 

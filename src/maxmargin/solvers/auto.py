@@ -145,7 +145,7 @@ class Auto:
                 return replace(best, n_iter=steps)
             problem = problem.exact()
 
-    def _make(self, turn: Try):
+    def _make(self, turn: Try) -> Any:
         from . import SOLVERS
 
         known = {f.name for f in fields(SOLVERS[turn.name])}
@@ -260,6 +260,6 @@ def _lowered(qp: QP, monitor: Monitor) -> QP | None:
     return None if H is None else replace(qp, H=H)
 
 
-def knows_features(H) -> bool:
+def knows_features(H: Any) -> bool:
     """Whether a matrix is a view of one made from features, and not from a kernel that happens to have some."""
     return isinstance(H, Factored) or (hasattr(H, "inner") and knows_features(H.inner))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Solver(Protocol):
     form: ClassVar[type]
 
     def solve(
-        self, problem, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
+        self, problem: Any, goal: Goal = GOAL, start: np.ndarray | None = None, monitor: Monitor | None = None
     ) -> Solution:
         """Solve from ``start`` (feasible or not) under the eyes of ``monitor`` until a certificate meets the goal."""
         ...
@@ -72,7 +72,7 @@ class LinearForm:
     constant: float  # a penalised bias
 
 
-def linear_form(H) -> LinearForm | None:
+def linear_form(H: Any) -> LinearForm | None:
     """H as rows of features, or None. A constant stays a number: as one more feature it would be a copy of Z."""
     gram = as_gram(H)
     if isinstance(gram, (Shifted, Ridged)):

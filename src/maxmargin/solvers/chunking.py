@@ -82,7 +82,7 @@ class Chunking:
             chosen[added] = True
 
 
-def _violators(qp: QP, groups: Groups, beta, tol: float, chosen, most: int) -> np.ndarray:
+def _violators(qp: QP, groups: Groups, beta: np.ndarray, tol: float, chosen: np.ndarray, most: int) -> np.ndarray:
     """At most ``most`` variables outside the chunk that violate the conditions, the worst ones."""
     H_beta = qp.times(beta)
     s = qp.gradient(beta, groups.multipliers(qp, beta, H_beta), H_beta)

@@ -25,6 +25,7 @@ Rows that no longer matter drop out of long linear problems before they begin (p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -329,6 +330,6 @@ class _Progress:
         return self.waited >= TRIES
 
 
-def _longest(rates) -> float:
+def _longest(rates: Iterable[float]) -> float:
     """The longest step of all rows, from the largest rates at which something of theirs vanishes."""
     return 1.0 / max(*rates, 1.0 / BIG)

@@ -48,7 +48,7 @@ them and η together replaces the last, slow Gauss–Seidel steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -293,7 +293,7 @@ class Run(WithMultipliers):
         new = np.argpartition(-pull, count - 1)[:count]
         return WorkingSet(self, part, part.with_old(new[pull[new] > 0.0], old, q))
 
-    def _rules(self, q: int, violation: float, lack: float, part, tol_p: float, tol_d: float) -> Rules:
+    def _rules(self, q: int, violation: float, lack: float, part: Any, tol_p: float, tol_d: float) -> Rules:
         """How far Algorithm 1 goes on q variables: not as far as all of them need if they are only some."""
         options, whole = self.options, q == len(part.index)
         inner_p = tol_p if whole else max(INNER_TOL * violation, MARGIN * tol_p)

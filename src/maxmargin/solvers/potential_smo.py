@@ -106,7 +106,7 @@ class PotentialSMO:
 class _Run:
     """α, F and the rows of Q that are known."""
 
-    def __init__(self, solver: PotentialSMO, qp: QP, goal: Goal, start, monitor: Monitor) -> None:
+    def __init__(self, solver: PotentialSMO, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor) -> None:
         self.solver, self.qp, self.monitor = solver, qp, monitor
         self.gram = as_gram(qp.H).wide()
         self.cache = RowCache(self.gram, cache_bytes(solver.cache_size), PREFETCH)
@@ -243,7 +243,7 @@ class _Block:
             return x
         return self.reoptimize(new, free, list(bounded), bounded[0]) if len(bounded) else new
 
-    def reoptimize(self, old: np.ndarray, free: np.ndarray, bounded: list, b) -> np.ndarray:
+    def reoptimize(self, old: np.ndarray, free: np.ndarray, bounded: list, b: np.ndarray) -> np.ndarray:
         """With b held at its bound; where another one then stays at its own, with that one held in place of b."""
         new = self.optimize(old, free[free != b])
         others = [i for i in bounded if i != b]

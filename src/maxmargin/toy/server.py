@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 import webbrowser
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Answered(HTTPStatus.NOT_FOUND, "there is no such request; known are /fit, /stop, /save, /load")
 
     @contextmanager
-    def _answering(self):
+    def _answering(self) -> Iterator[None]:
         """Errors become answers."""
         try:
             yield

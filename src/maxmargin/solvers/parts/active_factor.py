@@ -10,6 +10,8 @@ by k points costs about 2 m² k, and the factor is made anew where that is deare
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import cho_solve
 
@@ -110,7 +112,9 @@ class ActiveFactor:
         return True
 
 
-def constrained(backward, forward, b: np.ndarray, E: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def constrained(
+    backward: Callable, forward: Callable, b: np.ndarray, E: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """x and μ of the system above, where ``backward(forward(·))`` is the inverse of its upper left block."""
     if not len(b):
         return b, np.zeros(E.shape[1])

@@ -7,6 +7,7 @@ it. Answers have the length of x = [w, η] at most, so that blocks may live anyw
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,21 @@ def _forced(qp: QP) -> np.ndarray:
 class BarrierRows:
     """Rows of X with their coefficients, slacks and multipliers."""
 
-    def __init__(self, block: Block, p, lower, upper, eps, ridge, A, kind, lo, up, cost, given: bool) -> None:
+    def __init__(
+        self,
+        block: Block,
+        p: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        eps: np.ndarray,
+        ridge: np.ndarray,
+        A: np.ndarray,
+        kind: np.ndarray,
+        lo: np.ndarray,
+        up: np.ndarray,
+        cost: Any,
+        given: bool,
+    ) -> None:
         self.block, self.given = block, given
         self.p, self.lower, self.upper, self.eps, self.ridge = p, lower, upper, eps, ridge
         self.E = np.ascontiguousarray(A.T)
@@ -93,7 +108,7 @@ class BarrierRows:
     def _own(self) -> tuple:
         return self.part, self.slack, self.dual, self.inv, self.c, self.cost, self.ridge, self.g
 
-    def _dot(self, tile, a: int, b: int, x: np.ndarray, out: np.ndarray) -> None:
+    def _dot(self, tile: Any, a: int, b: int, x: np.ndarray, out: np.ndarray) -> None:
         """out[a:b] = rows of Ẑ x."""
         d = self.block.d
         if self.given:
@@ -103,7 +118,7 @@ class BarrierRows:
         if self.E.shape[1]:
             out[a:b] += self.E[a:b] @ x[d:]
 
-    def _t_dot(self, tile, a: int, b: int, v: np.ndarray, out: np.ndarray) -> None:
+    def _t_dot(self, tile: Any, a: int, b: int, v: np.ndarray, out: np.ndarray) -> None:
         """out += Ẑᵀ v of these rows."""
         out[: self.block.d] += tile.t_dot(v[a:b])
         if self.E.shape[1]:
@@ -197,7 +212,7 @@ class BarrierRows:
         """The largest rate of the corrected step. Reads X."""
         return self._rate(x, m, self.c, self.u)
 
-    def _rate(self, x, m, c, u) -> float:
+    def _rate(self, x: np.ndarray, m: float, c: np.ndarray, u: np.ndarray) -> float:
         rate = 0.0
         own = (self.part, self.slack, self.dual, self.inv, c, self.cost, self.ridge, self.g)
         for a, b, tile in self.block.tiles():

@@ -86,7 +86,7 @@ def center(point: BarrierPoint, mu: float, stop: Callable[[], object]) -> bool:
         crew.ask("project", x)
         straight = float(x[:d] @ point.w + x[d:] @ b), float(x[:d] @ x[:d])
 
-        def slope(length, straight=straight):
+        def slope(length: float, straight: tuple[float, float] = straight) -> float:
             return straight[0] + length * straight[1] - crew.sum("slope", mu, length)
 
         length = _flat_enough(slope, decrement)

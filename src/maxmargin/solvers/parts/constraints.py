@@ -14,7 +14,9 @@ Rows of A enter orthonormal, as Q = TA with QQᵀ = nI. Rows that depend on othe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +113,7 @@ class Equality:
             )
         return near
 
-    def _shared(self, start, lower, upper, eps) -> np.ndarray | None:
+    def _shared(self, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> np.ndarray | None:
         """β with what the constraints lack shared among the variables by the room that they have, or None.
 
         k equations where the nearest point is a search: this is how a small lack among many variables is mended.
@@ -183,7 +185,9 @@ class Equality:
         return [(i, sign) for i, sign, excess in pairs if excess > slack]
 
 
-def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, bool]:
+def _balance(
+    Q: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray, c: Any, outside: bool = False
+) -> tuple[np.ndarray, bool]:
     """λ with Q φ(x − Qᵀλ) = c, where φ clips (or, ``outside``, gives what clipping takes away); whether it was found.
 
     For ``outside`` the sign of λ is that of t = Qᵀλ above.
@@ -194,7 +198,7 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
     size = np.abs(Q) @ np.abs(np.clip(x, low, high) if not outside else np.where(np.isfinite(low), low, 0.0))
     size = max(float(size.max(initial=0.0)), float(np.abs(c).max(initial=0.0)))
 
-    def look(lam):
+    def look(lam: np.ndarray) -> tuple:
         z = x - sign * (Q.T @ lam)
         inside = np.clip(z, low, high)
         out = z - inside
@@ -229,10 +233,10 @@ def _balance(Q, x, low, high, c, outside: bool = False) -> tuple[np.ndarray, boo
     return lam, False
 
 
-def _along(look, lam: np.ndarray, step: np.ndarray, Q: np.ndarray) -> float:
+def _along(look: Callable, lam: np.ndarray, step: np.ndarray, Q: np.ndarray) -> float:
     """The length of the step to the minimum along it: one number, for which ``_root`` is safe."""
 
-    def line(t):
+    def line(t: float) -> tuple:
         value, slope, moving = look(lam + t * step)
         return value, (float(slope @ step),), moving
 
@@ -240,7 +244,7 @@ def _along(look, lam: np.ndarray, step: np.ndarray, Q: np.ndarray) -> float:
     return float(length)
 
 
-def _root(look, q: np.ndarray, enough: float) -> tuple[np.ndarray, bool]:
+def _root(look: Callable, q: np.ndarray, enough: float) -> tuple[np.ndarray, bool]:
     """As ``_balance`` for one constraint: the slope grows with λ, so Newton steps stay between two bounds."""
     low, high, at, width = -np.inf, np.inf, 0.0, 1.0
     for _ in range(ROUNDS):

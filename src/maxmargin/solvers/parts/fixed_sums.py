@@ -170,14 +170,21 @@ def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:
     return np.where(no_m & no_M, 0.0, np.where(no_m, M, np.where(no_M, m, 0.5 * (m + M))))
 
 
-def offsets(beta, lower, upper, eps) -> tuple[np.ndarray, np.ndarray]:
+def offsets(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What to add to v so that its maximum is m and its minimum M: ±ε, or ∓BIG where a variable cannot move."""
     rise = np.where(beta >= upper, -BIG, np.where(beta >= 0, -eps, eps))
     fall = np.where(beta <= lower, BIG, np.where(beta > 0, -eps, eps))
     return rise, fall
 
 
-def feasible(groups: Groups, beta, lower, upper, sums, v=None) -> np.ndarray:
+def feasible(
+    groups: Groups,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    sums: np.ndarray,
+    v: np.ndarray | None = None,
+) -> np.ndarray:
     """β moved into the box, then along each group, in the order of v, until its sum is right."""
     beta = np.clip(beta, lower, upper)
     if not sums.any() and not beta.any():

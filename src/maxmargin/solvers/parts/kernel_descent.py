@@ -16,7 +16,7 @@ of D β, which is what points in S lack. Where they take as long as a factor wou
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -157,7 +157,9 @@ class Descent:
         self.g = self.g + length * dg
         owner.eta = owner.eta + length * move
 
-    def _system(self, S, d, right, lack, wrong: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _system(
+        self, S: np.ndarray, d: np.ndarray, right: np.ndarray, lack: Any, wrong: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """δ on S, that of η, and K times δ on S."""
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         if len(S) > owner.direct and not self.slow:

@@ -84,7 +84,7 @@ class KernelRun:
         self.most = goal.max_iter if goal.max_iter > 0 else PASSES
         self._open(gram)
 
-    def _open(self, gram) -> None:
+    def _open(self, gram: Gram) -> None:
         """A window without points."""
         self.products = KernelProducts(gram, cache_bytes(self.options.cache_size), self.monitor)
         self.descent = Descent(self, self.products)

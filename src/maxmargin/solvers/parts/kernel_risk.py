@@ -18,6 +18,7 @@ Gradient, divided by K:  β − asked for β, and −A asked for η. Where d is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,7 +103,9 @@ class KernelRisk:
         grow = -up[beta < self.upper].min(initial=0.0)
         return float(grow + down[beta > self.lower].max(initial=0.0))
 
-    def along(self, beta_g: float, bent: float, s: np.ndarray, ds: np.ndarray):
+    def along(
+        self, beta_g: float, bent: float, s: np.ndarray, ds: np.ndarray
+    ) -> Callable[[float], tuple[float, float]]:
         """A function of t: slope and curvature of R at (β, η) + t (δ, δη).
 
         ``beta_g`` is βᵀKδ, ``bent`` δᵀKδ, and ``ds`` how s changes.

@@ -13,6 +13,8 @@ Pair steps would need as many steps again for each further digit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
@@ -35,7 +37,7 @@ def newton_due(steps: int, n: int) -> bool:
 
 
 def newton_finish(
-    gram: Gram, qp, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
+    gram: Gram, qp: Any, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
 ) -> np.ndarray | None:
     """A better β, or None if there are more than ``most`` free variables or nothing was gained."""
     beta, v = beta.copy(), v.copy()
@@ -79,7 +81,7 @@ def newton_finish(
     return qp.settled(beta) if groups.held(beta, UNSOLVED) and better else None
 
 
-def _objective(qp, beta, v) -> float:
+def _objective(qp: Any, beta: np.ndarray, v: np.ndarray) -> float:
     return float(0.5 * beta @ (qp.p - v) + qp.eps @ np.abs(beta))
 
 
@@ -104,7 +106,7 @@ def _newton_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray
     return delta + solve(target - H @ delta)
 
 
-def _sound_factor(M: np.ndarray):
+def _sound_factor(M: np.ndarray) -> Any:
     """The Cholesky factor of a matrix, or None where it has none that is worth using."""
     if not len(M):
         return M, True
@@ -131,7 +133,9 @@ def _singular_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarr
     return basis @ (vectors[:, ~flat] @ (slope[~flat] / curvature[~flat]))
 
 
-def _longest_step(qp, beta, direction, F, delta) -> tuple[float, tuple[int, float] | None]:
+def _longest_step(
+    qp: Any, beta: np.ndarray, direction: np.ndarray, F: np.ndarray, delta: np.ndarray
+) -> tuple[float, tuple[int, float] | None]:
     """How far to go along δ, and the (position, value) of the variable that stops us, if one does."""
     low = np.where((qp.eps[F] > 0) & (direction > 0), np.maximum(qp.lower[F], 0.0), qp.lower[F])
     high = np.where((qp.eps[F] > 0) & (direction < 0), np.minimum(qp.upper[F], 0.0), qp.upper[F])

@@ -24,7 +24,8 @@ Measured, (15) takes a seventh to less than a half of the steps (docs/pdco.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import qdldl
@@ -83,7 +84,7 @@ class Normal(System):
         self.penalty = np.r_[np.ones(d), np.zeros(k)]
         self.threads, self.look = threads, look
 
-    def prepare(self, crew):
+    def prepare(self, crew: Crew) -> np.ndarray:
         M, products = crew.sum("normal")
         diagonal = np.diag_indices(len(M))
         M[diagonal] = np.maximum(M[diagonal], np.finfo(float).tiny)
@@ -91,7 +92,7 @@ class Normal(System):
         self.factor = factor_spd(M, self.threads, self.look)
         return products
 
-    def solve(self, r):
+    def solve(self, r: np.ndarray) -> np.ndarray:
         return cho_solve(self.factor, r, check_finite=False)
 
 
@@ -103,25 +104,25 @@ class Points(Block):
 
     work = property(lambda self: self.n)
 
-    def tiles(self):
+    def tiles(self) -> Iterator:
         yield 0, self.n, self
 
-    def dot(self, w, out=None):
+    def dot(self, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return w
 
-    def t_dot(self, v):
+    def t_dot(self, v: np.ndarray) -> np.ndarray:
         return v
 
-    def gather(self, index):
+    def gather(self, index: np.ndarray) -> Any:
         return sp.identity(self.n, format="csr")[index]
 
-    def split(self, parts):
+    def split(self, parts: int) -> list[Block]:
         return [self]
 
-    def scaled(self, factor):
+    def scaled(self, factor: Any) -> Block:
         raise TypeError("the identity was asked to be scaled; found no use for that; scale H")
 
-    widened = scaled
+    widened = scaled  # type: ignore[assignment]
 
 
 class Dense(System):
@@ -138,7 +139,7 @@ class Dense(System):
         self.shift = 0.0
         self.diagonal = np.maximum(H.diagonal(), 0.0)
 
-    def prepare(self, crew):
+    def prepare(self, crew: Crew) -> np.ndarray:
         self.theta = crew.collect("theta")
         felt = self.theta * (self.diagonal + self.shift) > ROUNDED_SOLUTION
         self.kept = np.flatnonzero(felt) if not felt.all() else None
@@ -190,7 +191,7 @@ class Dense(System):
         out[self.kept] = self.root * cho_solve(self.factor, self.root * v[self.kept], check_finite=False)
         return out
 
-    def solve(self, r):
+    def solve(self, r: np.ndarray) -> np.ndarray:
         n = len(self.theta)
         rho, missing = _wanted(self.theta, self.A, r)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step that is not finite is not taken
@@ -238,7 +239,7 @@ class RowSquares(System):
         self.squares = squares  # of the rows' norms
         self.tol = LSMR_TOL
 
-    def prepare(self, crew):
+    def prepare(self, crew: Crew) -> np.ndarray:
         self.theta = crew.collect("theta")
         inverse = self.theta / (1.0 + self.ridge * self.theta)  # L⁻²
         self.scale = 1.0 / np.sqrt(1.0 + inverse * self.squares)
@@ -249,20 +250,20 @@ class RowSquares(System):
         pair = crew.collect("pair", axis=0)
         return np.concatenate([pair, self.A @ pair])
 
-    def solve(self, r):
+    def solve(self, r: np.ndarray) -> np.ndarray:
         rho, missing = _wanted(self.theta, self.A, r)
         Z, n, d = self.rows, self.rows.n, self.rows.d
         scale, root, span = self.scale, self.root * self.scale, self.span  # Δβ = root × what LSMR moves
 
-        def free(v):
+        def free(v: np.ndarray) -> np.ndarray:
             return v - span.T @ (span @ v)
 
-        def forward(v):
+        def forward(v: np.ndarray) -> np.ndarray:
             self.look()  # each product is a pass
             v = free(v.ravel())
             return np.concatenate([Z.t_dot(root * v), scale * v])
 
-        def backward(y):
+        def backward(y: np.ndarray) -> np.ndarray:
             y = y.ravel()
             return free(root * Z.dot(y[:d]) + scale * y[d:])
 
@@ -292,7 +293,7 @@ class Quasi(System):
         self.diagonal = self.upper.indptr[1:] - 1  # the last entry of a column of an upper triangle
         self.solver: qdldl.Solver | None = None
 
-    def prepare(self, crew):
+    def prepare(self, crew: Crew) -> np.ndarray:
         theta = crew.collect("theta")
         weight = self.squares.T @ theta
         self.upper.data[self.diagonal[: self.n]] = -1.0 / np.maximum(theta, np.finfo(float).tiny)
@@ -303,7 +304,8 @@ class Quasi(System):
             self.solver.update(self.upper, upper=True)
         return crew.sum("pull")
 
-    def solve(self, r):
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        assert self.solver is not None  # prepared
         return self.solver.solve(np.concatenate([np.zeros(self.n), r]))[self.n :]
 
 
@@ -316,7 +318,7 @@ class LeastSquares(System):
         self.rows, self.A, self.look = rows, A, look
         self.tol = LSMR_TOL
 
-    def prepare(self, crew):
+    def prepare(self, crew: Crew) -> np.ndarray:
         self.root = np.sqrt(crew.collect("theta"))
         d = self.rows.d
         squares = np.concatenate(
@@ -327,17 +329,17 @@ class LeastSquares(System):
         self.scale = 1.0 / np.sqrt(squares + self.D * self.D)
         return crew.sum("pull")
 
-    def solve(self, r):
+    def solve(self, r: np.ndarray) -> np.ndarray:
         n, d, size = self.rows.n, self.rows.d, len(self.D)
         D = self.D * self.scale
 
-        def forward(x):
+        def forward(x: np.ndarray) -> np.ndarray:
             self.look()  # each product is a pass
             x = x.ravel()
             y = x * self.scale
             return np.concatenate([self.root * (self.rows.dot(y[:d]) + self.A.T @ y[d:]), D * x])
 
-        def backward(y):
+        def backward(y: np.ndarray) -> np.ndarray:
             y = y.ravel()
             v = self.root * y[:n]
             return self.scale * np.concatenate([self.rows.t_dot(v), self.A @ v]) + D * y[n:]

@@ -6,6 +6,8 @@ is lacking), and (L_S L_Sᵀ + D)⁻¹ = D⁻¹ − D⁻¹ L_S (1 + L_Sᵀ D⁻�
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
@@ -118,7 +120,7 @@ def _squares(rows: np.ndarray, threads: int) -> np.ndarray:
 class Preconditioner:
     """Products with (L_S L_Sᵀ + D)⁻¹; L has a column for each point, in S or not, so that none is copied."""
 
-    def __init__(self, Lt: np.ndarray, S: np.ndarray, D: np.ndarray, factor, threads: int) -> None:
+    def __init__(self, Lt: np.ndarray, S: np.ndarray, D: np.ndarray, factor: Any, threads: int) -> None:
         self.Lt, self.S, self.D, self.factor, self.threads = Lt, S, D, factor, threads
 
     def __call__(self, v: np.ndarray) -> np.ndarray:

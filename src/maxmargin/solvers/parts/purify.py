@@ -173,7 +173,7 @@ def polish(
     return result, eta
 
 
-def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarray, missing: np.ndarray):
+def _newton(H: _Dense | _Features, f: np.ndarray, A: np.ndarray, right: np.ndarray, missing: np.ndarray) -> tuple:
     """δ and Δη of the system above; no δ where H is not even nearly positive semi-definite, or numbers overflow."""
     k = len(missing)
     if not len(right):
@@ -251,7 +251,9 @@ class _Features:
         return solve, lambda v: Z @ (Z.T @ v) + B * v
 
 
-def _released(b, slope, eps, side, low, high) -> np.ndarray:
+def _released(
+    b: np.ndarray, slope: np.ndarray, eps: np.ndarray, side: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     slack = RELEASED * max(1.0, float(np.abs(slope).max(initial=0.0)))
     tilt = slope + eps * side
     return ((b <= low) & (low < high) & (tilt < -slack)) | ((b >= high) & (low < high) & (tilt > slack))

@@ -384,7 +384,7 @@ def _loader(chunks: list) -> Callable[[], tuple]:
     return load
 
 
-def _as_block(rows) -> Block:
+def _as_block(rows: Any) -> Block:
     if sp.issparse(rows):
         return Sparse.of(rows)
     return Dense(np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64))

@@ -23,6 +23,7 @@ leaf (small_leaves.py) puts a problem aside only where v is computed anew, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -229,7 +230,7 @@ def suits(sizes: np.ndarray) -> bool:
 
 
 def solve_small(
-    gram,
+    gram: Any,
     problems: SmallProblems,
     tol: float = 1e-3,
     max_iter: int = -1,
@@ -254,7 +255,7 @@ def solve_small(
     return run.solutions()
 
 
-def certify_small(gram, problems: SmallProblems, beta: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def certify_small(gram: Any, problems: SmallProblems, beta: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """(problems, 5): the numbers of a Certificate for any coefficients and levels."""
     K, place = _matrix(as_gram(gram), np.unique(problems.points))
     proof = np.empty((len(problems), len(PROOF)))
@@ -327,7 +328,9 @@ class _Run:
         changed = len(problems.sign) or len(problems.ridge) or problems.sums.shape[1] > 1
         return not changed and len(problems) == 1 and np.array_equal(place[problems.points], np.arange(n))
 
-    def _pass(self, K, own, place, numbers: np.ndarray, room: int, threads: int) -> None:
+    def _pass(
+        self, K: np.ndarray, own: np.ndarray, place: np.ndarray, numbers: np.ndarray, room: int, threads: int
+    ) -> None:
         shared = (*_arrays(self.problems), numbers)
         found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
         single = None if self.problems.sums.shape[1] else True
@@ -390,7 +393,7 @@ class _View:
     sign: np.ndarray
 
 
-def _view(H) -> _View | None:
+def _view(H: Any) -> _View | None:
     """A matrix as a part of one that is at hand, or None."""
     if isinstance(H, Ridged):
         inner = _view(H.inner)

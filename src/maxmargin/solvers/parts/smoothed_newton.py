@@ -32,6 +32,7 @@ Samples, whose boxes are as much wider as they are smaller, say where to start.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -202,7 +203,16 @@ def _search(crew: Crew, x: np.ndarray, step: np.ndarray, b: np.ndarray, promise:
 class CornerRows:
     """Rows of Z with their coefficients and slopes."""
 
-    def __init__(self, block, ridge, p, lower, upper, eps, A) -> None:
+    def __init__(
+        self,
+        block: Any,
+        ridge: np.ndarray,
+        p: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        eps: np.ndarray,
+        A: np.ndarray,
+    ) -> None:
         self.block, self.p, self.E = block, read_only(p), np.ascontiguousarray(A.T)
         self.box = tuple(read_only(a) for a in (ridge, eps, lower, upper))
         self.beta, self.change, self.theta, self.s, self.ds = (np.zeros(block.n) for _ in range(5))

@@ -11,6 +11,8 @@ what centring takes from v sums up to nothing.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..._jit import inline, jit
@@ -48,7 +50,7 @@ class SparseColumns:
         """
         return step * float(self.lengths[W].mean()) < len(W)
 
-    def solve(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor):
+    def solve(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor) -> Any:
         """β after sweeps over W, and the reason to stop if there is one."""
         qp, relation, beta = self.qp, self.relation, beta.copy()
         used = np.flatnonzero(beta)

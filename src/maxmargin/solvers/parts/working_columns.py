@@ -55,7 +55,9 @@ class Part:
 
     cheap = 256  # columns in use: up to here a factorisation costs less than steps on coordinates
 
-    def __init__(self, H, s, beta, eps, lower, upper) -> None:
+    def __init__(
+        self, H: np.ndarray, s: np.ndarray, beta: np.ndarray, eps: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
         self.H, self.eps, self.lower, self.upper = H, eps, lower, upper
         self.s, self.beta = s.copy(), beta.copy()
 
