@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import QP, SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import QP, SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, as_gram
@@ -62,6 +62,17 @@ def test_classification_on_features_as_they_were_measured(C):
         machine = SVC(kernel="linear", C=C, shrinking=False).fit(X, y)
     assert machine.status_ is Status.CONVERGED
     assert looks(machine, len(X)) < 2e7
+
+
+@pytest.mark.parametrize("machine", [LinearSVR(loss="epsilon_insensitive", C=0.15), LinearSVC(loss="huber", C=1500.0)])
+def test_functions_that_are_nearly_the_same(machine):
+    """On a hundredth of a radian the sine is a line: only constraints that were made orthogonal tell the two apart."""
+    rng = np.random.default_rng(4)
+    X = 100.0 + 0.012 * np.repeat(rng.normal(size=(5, 4)), 4, axis=0)
+    y = 1e5 * rng.normal(size=20)
+    machine.set_params(parametric=[lambda X: X[:, 0], lambda X: np.sin(X[:, 0])], max_iter=-1)
+    machine.fit(X, y if isinstance(machine, LinearSVR) else y > 0)
+    assert machine.status_ is Status.CONVERGED
 
 
 def test_pairs_of_classes_that_pair_steps_do_not_solve():

@@ -14,6 +14,7 @@
 |                                                    | mpd has cost as much, and mpd again                           |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
+| features, functions that are nearly the same         | as above; mpd, which makes them orthogonal                    |
 | features, a tiny problem                            | decomposition, which is exact there                           |
 | features on disk, a long problem                     | interior point: few passes, least memory for each row         |
 | features, else                                      | sweeps for as long as the interior method would take; interior |
@@ -163,14 +164,16 @@ class Auto:
         form = linear_form(qp.H)
         assert form is not None
         interior = Try("interior-point", cold=not screens(qp))
+        apart = [Try("mpd")] * (len(qp.A) > 1 and qp.n <= self.dense_up_to)
         if form.ridge is not None:
-            return [Try("newton"), interior] if form.rows.d <= NEWTON_UP_TO else [Try("sor"), Try("newton")]
+            few = form.rows.d <= NEWTON_UP_TO
+            return [Try("newton"), interior, *apart] if few else [Try("sor"), Try("newton"), *apart]
         if qp.n <= (Sizes.matrix if goal.exact else TINY) and pairs_keep(qp):
             return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
         if form.rows.stored and screens(qp):
             return [interior]
         if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
-            return [Try("sor", trial(qp)), interior, Try("sor")]
+            return [Try("sor", trial(qp)), interior, *apart, Try("sor")]
         return [Try("sor")]
 
     def kernel_plan(self, qp: QP) -> list[Try]:
