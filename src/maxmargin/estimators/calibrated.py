@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from .calibration import Calibration
 
-__all__ = ["Calibrated"]
+__all__ = ["Calibrated", "probabilities_for"]
+
+
+def probabilities_for(method: str) -> Callable[[Any], bool]:
+    """Whether a machine has this method, which needs probabilities; who asks for it in vain is told what to do."""
+
+    def there(machine: Any) -> bool:
+        if machine.probability is True:
+            return True
+        asked, name = machine.probability, type(machine).__name__
+        raise AttributeError(f"{method} was asked for; found probability={asked!r}; fit {name}(probability=True)")
+
+    return there
 
 
 class Calibrated(ABC):
@@ -37,15 +50,7 @@ class Calibrated(ABC):
         known = self._calibration is not None and self._calibration.method != "isotonic"
         return getattr(self._calibration, name) if known else np.empty(0)
 
-    def _has_probabilities(self) -> bool:
-        if self.probability is True:
-            return True
-        name = type(self).__name__
-        raise AttributeError(
-            f"predict_proba was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
-        )
-
-    @available_if(_has_probabilities)
+    @available_if(probabilities_for("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, (n, n_classes), in the order of ``classes_``; ``predict``'s is the largest."""
         check_is_fitted(self)
@@ -56,7 +61,7 @@ class Calibrated(ABC):
             )
         return self._probabilities(X, self._calibration)
 
-    @available_if(_has_probabilities)
+    @available_if(probabilities_for("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of ``predict_proba``."""
         return np.log(self.predict_proba(X))

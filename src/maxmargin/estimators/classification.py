@@ -35,7 +35,7 @@ from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects
 from .pair_programs import closed_programs, decisions, largest_nus, programs
-from .parameters import ClassifierParameters, documented
+from .parameters import ClassifierParameters, documented, says_fit
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -55,20 +55,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _formulation(self) -> Formulation:
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
+    @says_fit("Fit to samples X (n, d) and labels y (n,).")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to samples X (n, d) and labels y (n,).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         check_choice(self, "probability", (False, True, "deprecated"))
         check_choice(self, "calibration", CALIBRATIONS)
         check_choice(self, "decision_function_shape", ("ovr", "ovo"))

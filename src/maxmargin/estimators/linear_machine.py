@@ -31,6 +31,7 @@ from .checks import (
     need,
 )
 from .objects import frame_library
+from .parameters import ROWS, says_fit
 
 __all__ = ["LEAVES", "LinearMachine", "LinearPath", "RowMachine"]
 
@@ -234,22 +235,8 @@ class LinearMachine(RowMachine):
     def _run(self, rows: Rows, problems: list[Problem]) -> None:
         """Solve the problems; sets all that a fit leaves."""
 
+    @says_fit("Fit to samples X (n, d) and targets y (n,).", ROWS)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to samples X (n, d) and targets y (n,).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), memory map, path of an .npy file, or a list \
-            of arrays with the same number of columns
-            What is not in memory is read in blocks and never loaded as a whole.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         self._run(*self._prepare(X, y, sample_weight))
         return self
 

@@ -16,11 +16,12 @@ from ..formulations import SVDD as SVDDFormulation
 from ..formulations import OneClass
 from ..gram.points import make_points
 from .base import Problem, stacklevel
+from .calibrated import probabilities_for
 from .calibration import MARKS, density_marks, normal_share
 from .checks import check_choice, checked_weight
 from .kernel import SingleMachine
 from .linear_machine import RowMachine
-from .parameters import documented
+from .parameters import ROWS, documented, says_fit
 
 __all__ = ["SVDD", "LinearOneClassSVM", "OneClassSVM"]
 
@@ -31,20 +32,8 @@ LEAVES = ("support_ support_vectors_ dual_coef_ coef_ intercept_ offset_ n_suppo
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
     _moves = False  # the sum of the coefficients is not 0
 
+    @says_fit("Fit to samples X (n, d); y is not looked at.", y="ignored")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to samples X (n, d); y is not looked at.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
         self._fit_single(X, np.ones(X.shape[0]), weight)
         return self
@@ -116,14 +105,7 @@ class OneClassSVM(_KernelOutlierDetector):
             stacklevel=stacklevel(),
         )
 
-    def _has_probabilities(self) -> bool:
-        if self.probability is True:
-            return True
-        raise AttributeError(
-            f"predict_proba was asked for; found probability={self.probability!r}; fit OneClassSVM(probability=True)"
-        )
-
-    @available_if(_has_probabilities)
+    @available_if(probabilities_for("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, 2): the probabilities of −1, an outlier, and of +1."""
         check_is_fitted(self)
@@ -221,22 +203,8 @@ class LinearOneClassSVM(OutlierMixin, RowMachine):
         "coef_": ("ndarray of shape (n_features,)", "The weights w."),
     }
 
+    @says_fit("Fit to samples X (n, d); y is not looked at.", ROWS, "ignored")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to samples X (n, d); y is not looked at.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), memory map, path of an .npy file, or a list \
-            of arrays with the same number of columns
-            What is not in memory is read in blocks and never loaded as a whole.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         self._check_parameters()
         X, rows = self._check_rows(X, reset=True)
         weight = checked_weight(sample_weight, np.empty((rows.n, 1)))

@@ -15,9 +15,18 @@ from typing import Any, ClassVar, TypeVar
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["ATTRIBUTES", "PARAMETERS", "ClassifierParameters", "KernelParameters", "MachineParameters", "documented"]
+__all__ = [
+    "ATTRIBUTES",
+    "PARAMETERS",
+    "ClassifierParameters",
+    "KernelParameters",
+    "MachineParameters",
+    "documented",
+    "says_fit",
+]
 
 M = TypeVar("M", bound="type[MachineParameters]")
+F = TypeVar("F", bound=Callable)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -229,6 +238,35 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
 HOW_IT_WENT = (
     "certificate_ certificates_ status_ solver_ history_ fit_time_ n_iter_ n_features_in_ feature_names_in_"
 ).split()
+
+
+POINTS = "array-like or sparse matrix of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed"
+ROWS = (
+    "array-like or sparse matrix of shape (n_samples, n_features), memory map, path of an .npy file, or a list of "
+    "arrays with the same number of columns\n    What is not in memory is read in blocks and never loaded as a whole."
+)
+
+
+def says_fit(first: str, X: str = POINTS, y: str = "array-like of shape (n_samples,)") -> Callable[[F], F]:
+    """For a method ``fit``: its docstring, from the first sentence and what X and y are."""
+
+    def said(fit: F) -> F:
+        fit.__doc__ = f"""{first}
+
+Parameters
+----------
+X : {X}
+y : {y}
+sample_weight : array-like of shape (n_samples,), default=None
+    A weight w is exactly w copies of the sample, 0 its absence.
+
+Returns
+-------
+self
+"""
+        return fit
+
+    return said
 
 
 def documented(cls: M) -> M:

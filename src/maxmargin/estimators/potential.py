@@ -29,10 +29,11 @@ from ..solvers import Auto
 from .base import Machine, Problem
 from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
 from .multiclass import weighed_classes
-from .parameters import documented
+from .parameters import documented, says_fit
 
 __all__ = ["PSVC", "PSVR", "Path", "signs", "walk"]
 
+RELATED = "array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations"
 LEAVES = "support_ support_vectors_ alpha_ intercept_ n_support_ fit_status_".split()
 MATRICES = ("precomputed", "dyadic")  # X itself is the relation
 LARGEST_SHARE = 0.999  # of the least ε at which nothing is chosen: where a path begins
@@ -208,20 +209,8 @@ class _Potential(Machine):
 
     # -- solving ----------------------------------------------------------------------------------------
 
+    @says_fit("Fit to samples and what they should give: targets, or labels.", RELATED)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to samples and what they should give: targets, or labels.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or the matrix of relations
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         X, targets, weight = self._targets(X, y, sample_weight)
         self._solve(X, targets, weight, self._problem_names(len(targets)))
         return self

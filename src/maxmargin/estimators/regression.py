@@ -16,13 +16,14 @@ from .. import threads as th
 from ..formulations import EpsilonSVR
 from ..formulations import NuSVR as NuSVRFormulation
 from .base import Outcome
+from .calibrated import probabilities_for
 from .calibration import laplace_width
 from .checks import check_choice, is_number
 from .expansion import Expanding
 from .folds import Solving, fold_numbers, out_of_fold
 from .kernel import SingleMachine
 from .objects import Objects
-from .parameters import documented
+from .parameters import documented, says_fit
 
 __all__ = ["SVR", "NuSVR"]
 
@@ -48,20 +49,8 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         "probA_": ("ndarray of shape (1,)", "The width of that distribution; empty without probabilities."),
     }
 
+    @says_fit("Fit to samples X (n, d) and targets y (n,).")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to samples X (n, d) and targets y (n,).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight w is exactly w copies of the sample, 0 its absence.
-
-        Returns
-        -------
-        self
-        """
         check_choice(self, "probability", (False, True))
         X, y, weight = self._check_input(X, y, sample_weight)
         self._fit_single(X, np.asarray(y, np.float64), weight)
@@ -88,15 +77,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
         check_is_fitted(self)
         return np.empty(0) if self._width is None else np.array([self._width])
 
-    def _has_probabilities(self) -> bool:
-        if self.probability is True:
-            return True
-        name = type(self).__name__
-        raise AttributeError(
-            f"predict_interval was asked for; found probability={self.probability!r}; fit {name}(probability=True)"
-        )
-
-    @available_if(_has_probabilities)
+    @available_if(probabilities_for("predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """(n, 2): between which values a target lies with a probability of ``coverage``.
 

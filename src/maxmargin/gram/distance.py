@@ -40,7 +40,6 @@ __all__ = ["ENTRY_ERROR", "cancels", "cross", "weigh"]
 # What a kernel value, which is at most 1, may be wrong by. Decisions are then wrong by 1e-12 Σ|β| at most, far below
 # any tolerance. Products do that up to γ‖x‖² ≈ 2000 / (4 + √d).
 ENTRY_ERROR = 1e-12
-UNIT = 2.0**-53
 TILE = 1 << 17  # entries computed at a time: a megabyte, which stays near a core
 STRETCH = 64  # entries of a row that are looked at together
 EDGE = 1e-4  # error of r² below which a pair that seems out of Wendland's reach has a kernel value of less than 1e-15
@@ -64,7 +63,7 @@ def _strength(kernel: Kernel, left: Points, right: Points) -> float:
     terms = left.d
     if left.sparse:
         terms = min(terms, max(int(np.diff(side.data[0]).max(initial=0)) for side in (left, right)))
-    return kernel.steepness * abs(kernel.gamma) * 2.0 * UNIT * (4.0 + terms**0.5)
+    return kernel.steepness * abs(kernel.gamma) * np.finfo(float).eps * (4.0 + terms**0.5)
 
 
 def cross(

@@ -44,7 +44,6 @@ __all__ = ["LowRank", "low_rank", "lowered"]
 BLOCK, LEAST_BLOCK = 64, 16  # points drawn at a time: twice as many as were kept before, in that range
 TILE = 2048  # points at a time: BLOCK numbers for each of them stay in the second cache
 DEPENDENT = 0.1  # of the largest lacking diagonal in a block: less is not worth a column yet
-ROUNDING = 2.0**-52  # of K_ii a column: what the products behind d can be wrong by
 
 
 class LowRank(Factored):
@@ -109,7 +108,8 @@ def low_rank(
         Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed), stop)
     if Lt is None:
         return None
-    lacking += ROUNDING * (len(Lt) + 1) * diagonal
+    # By so much, of K_ii a column, the products behind d can be wrong.
+    lacking += np.finfo(float).eps * (len(Lt) + 1) * diagonal
     return LowRank(gram, np.ascontiguousarray(Lt.T) if len(Lt) else np.zeros((n, 1)), lacking)
 
 

@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
+from ..rows.blocks import SPARSE_DENSITY
 from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_rows, sparse_sum, transform
 
 __all__ = ["Points", "make_points", "cross", "weigh"]
 
-SPARSE_DENSITY = 0.25  # below it the compiled sparse product beats BLAS (measured: a9a 0.11, MNIST 0.19)
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
 BLAS_PACE = 8  # multiply-adds of a product by BLAS in the time that one takes elsewhere

@@ -42,7 +42,9 @@ TILE_BYTES = 1 << 18  # bytes of dense rows stay in the second cache with what i
 TILE_ENTRIES = 1 << 18  # entries of sparse rows make a tile
 SYRK_ROWS = 256  # rows are collected for one SYRK: with fewer, reading the d × d result costs more than the products
 STORED_TILE_BYTES = 1 << 23  # bytes are loaded at a time: enough for a disk to be quick, few enough for any memory
-SPARSE_DENSITY = 0.25  # of the entries: dense rows with fewer nonzeros are served as sparse (covtype .22, MNIST .19)
+SPARSE_DENSITY = (
+    0.25  # of the entries: with fewer, sparse products beat BLAS (measured: a9a .11, MNIST .19, covtype .22)
+)
 SCATTER_COST = 16.0  # products of a SYRK take as long as one product in the sparse scatter (measured)
 
 

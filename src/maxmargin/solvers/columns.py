@@ -38,9 +38,10 @@ from ..monitor import Monitor
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
+from .parts.coordinate_violations import violations
 from .parts.limits import PASSES, Progress
 from .parts.sparse_columns import SparseColumns
-from .parts.working_columns import Held, Part, violations
+from .parts.working_columns import Held, Part
 
 __all__ = ["Columns"]
 

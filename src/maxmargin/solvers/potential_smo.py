@@ -40,8 +40,9 @@ from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.cholesky import cholesky
+from .parts.coordinate_violations import violations
 from .parts.limits import LOOK_WORK, Aim, most_steps
-from .parts.potential_steps import BLOCK, DONE, MISSING, STUCK, smo_steps, violations
+from .parts.potential_steps import BLOCK, DONE, MISSING, STUCK, smo_steps
 
 __all__ = ["PotentialSMO"]
 

@@ -9,20 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit import inline, jit
+from .coordinate_violations import violation
 from .roundings import ROUNDED_SOLUTION
 
-__all__ = ["BLOCK", "DONE", "MISSING", "MOST", "STUCK", "pair_minimum", "smo_steps", "violations"]
+__all__ = ["BLOCK", "DONE", "MISSING", "MOST", "STUCK", "pair_minimum", "smo_steps"]
 
 DONE, MISSING, BLOCK, MOST, STUCK = range(5)  # why steps end
 CHANGED, HIT, STEPS = range(3)  # what is counted since the last block update
-
-
-@inline
-def _violation(a, F, eps, low, high):
-    """d_j (25): how fast the objective falls along α_j."""
-    grow = -(F + (eps if a >= 0.0 else -eps)) if a < high else 0.0
-    shrink = F + (eps if a > 0.0 else -eps) if a > low else 0.0
-    return max(grow, shrink, 0.0)
 
 
 @inline
@@ -140,15 +133,6 @@ def _partner(i, alone, worst, row, alpha, F, diag, eps, lower, upper):
     return k
 
 
-@jit
-def violations(alpha, F, eps, lower, upper):
-    """d (25) of all variables."""
-    out = np.empty(len(alpha))
-    for j in range(len(alpha)):
-        out[j] = _violation(alpha[j], F[j], eps[j], lower[j], upper[j])
-    return out
-
-
 @inline
 def _count(j, value, low, high, touched, hit, since):
     """Take note that a variable was changed, and whether it hit ±C."""
@@ -173,7 +157,7 @@ def smo_steps(
     for done in range(most):
         i, worst = 0, -1.0
         for j in range(n):
-            d = _violation(alpha[j], F[j], eps[j], lower[j], upper[j])
+            d = violation(alpha[j], F[j], eps[j], lower[j], upper[j])
             if d > worst:
                 i, worst = j, d
         if not worst > tolerance:

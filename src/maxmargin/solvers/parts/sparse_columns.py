@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._jit import inline, jit
+from ..._jit import jit
 from ...gram import Gram, Relation
 from ...monitor import Monitor
 from ...problem import QP
+from .coordinate_violations import violation
 from .limits import PASSES
 
 __all__ = ["SparseColumns", "violation"]
@@ -94,14 +95,6 @@ class SparseColumns:
         """The objective at β_W = x, all others being 0: ‖K̃β‖² = Σ v²/ω − (1ᵀv)²/Σω."""
         square = float(v @ (v / self.weight)) - total * total / self.mass
         return 0.5 * square + float(self.qp.p[W] @ x) + float(self.qp.eps[W] @ np.abs(x))
-
-
-@inline
-def violation(b, s, eps, low, high):
-    """How fast the objective falls along a coordinate."""
-    grow = -(s + (eps if b >= 0.0 else -eps)) if b < high else 0.0
-    shrink = s + (eps if b > 0.0 else -eps) if b > low else 0.0
-    return max(grow, shrink, 0.0)
 
 
 @jit

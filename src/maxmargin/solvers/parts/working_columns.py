@@ -12,10 +12,10 @@ from ...gram import Gram
 from ...monitor import Monitor
 from ...solution import Status
 from .cholesky import cholesky
+from .coordinate_violations import violation
 from .limits import NEWTON_STEPS
-from .sparse_columns import violation
 
-__all__ = ["Held", "Part", "violations"]
+__all__ = ["Held", "Part"]
 
 FRESH, FRESH_SHARE = 8, 8  # columns, or a share of those used: so many come in between Newton steps
 STEPS = 5  # on coordinates for each column that is used or may come in, between Newton steps
@@ -94,15 +94,6 @@ class Part:
             U, ridge, added = cholesky(H, threads), 10.0 * ridge, ridge
         step = dpotrs(U, -g)[0]
         return bool(advance(self.H, F, g, step, self.s, self.beta, self.lower, self.upper))
-
-
-@jit
-def violations(beta, s, eps, lower, upper):
-    """How fast the objective falls along each coordinate."""
-    out = np.empty(len(beta))
-    for j in range(len(beta)):
-        out[j] = violation(beta[j], s[j], eps[j], lower[j], upper[j])
-    return out
 
 
 @jit
