@@ -304,7 +304,14 @@ class QP:
         primal = penalty + risk if gap > abs(penalty + risk) else dual + gap
         higher = blur + self._blurred(beta, slope, drift)
         primal, dual, gap = primal + higher, dual - hidden - blur, gap + hidden + blur + higher
-        return Certificate(primal, dual, gap, violation, self.infeasibility(beta), self.idle)
+        # Where nothing is left to gain, β is rounding and misses constraints by all that it is; 0 proves as much.
+        nothing = dual <= 0.0 and abs(primal) <= GAP_ROUNDING * self.idle and self._takes_zero()
+        return Certificate(primal, dual, gap, violation, 0.0 if nothing else self.infeasibility(beta), self.idle)
+
+    def _takes_zero(self) -> bool:
+        """Whether β = 0 is feasible."""
+        inside = bool(((self.lower <= 0.0) & (self.upper >= 0.0)).all())
+        return inside and self.infeasibility(np.zeros(self.n)) == 0.0
 
     def _idle_limits(self, beta: np.ndarray, eta: np.ndarray) -> float:
         """Multipliers of limits that β does not reach (they belong at 0), each times the share of b that is left."""

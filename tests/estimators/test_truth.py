@@ -2,6 +2,7 @@
 
 import os
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -346,3 +347,15 @@ def test_coefficients_may_be_far_below_their_bounds(classes):
     assert model.score(X, np.arange(60) % classes) == 1.0
     for proof in model.certificates_:
         assert proof.relative_gap < 0.1 and proof.infeasibility < 1e-8
+
+
+@pytest.mark.parametrize("machine", [SVR, NuSVR])
+@pytest.mark.parametrize("functions", [[], [lambda X: X[:, 0], lambda X: np.sin(X[:, 0])]], ids=["bias", "functions"])
+def test_a_target_that_never_changes_leaves_nothing_to_gain(machine, functions):
+    """All that coefficients are is rounding, and so are the constraints that they miss; 0 proves as much as they do."""
+    X = np.random.default_rng(1).normal(size=(218, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = machine(C=1.44, gamma=4.24, tol=1e-10, parametric=functions or None).fit(X, np.full(218, 1.3))
+    assert model.status_.converged
+    np.testing.assert_allclose(model.predict(X), 1.3, rtol=1e-9 if machine is NuSVR else 0.1)

@@ -265,7 +265,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         found, name = self.certificate_, type(self).__name__
         gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
         if self.status_.converged:
-            if found.relative_gap > LOOSE and not self._stops_on_gap:
+            if not (self._stops_on_gap or Goal(gap=LOOSE).met(found)):
                 warnings.warn(
                     f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
                     f"may be {gap} above the best one; lower tol, or scale the features",
