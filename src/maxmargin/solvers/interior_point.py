@@ -110,7 +110,7 @@ class InteriorPoint:
         if start is not None:
             start = equality.feasible(np.asarray(start, np.float64), qp.lower, qp.upper, qp.eps)
         accuracy, steps = goal.first_gap, 0
-        for _ in range(self.tries // 2):
+        for _ in range((self.tries + 1) // 2):
             found = screen(qp, factor, solve, accuracy, start, monitor.inner(), self.reach)
             steps += found.steps
             beta = equality.feasible(found.beta, qp.lower, qp.upper, qp.eps)
@@ -172,7 +172,7 @@ class _Run:
             relative, overtime = self._record()
             progress.note(relative, self.point, self.length)
             if relative <= target:
-                best = self._end(best, hasty=not self.goal.exact and tries < self.options.tries // 2)
+                best = self._end(best, hasty=not self.goal.exact and tries < (self.options.tries + 1) // 2)
                 solved = self.goal.met(best.certificate)
                 tries, target = tries + 1, FINER * relative
             elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
