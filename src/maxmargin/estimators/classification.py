@@ -19,13 +19,13 @@ from ..formulations import CSVC, Decision, Formulation, SemiParametric
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
-from ..gram import PrecomputedGram
+from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor
 from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
-from ..solvers.parts.small_problems import certify_small, solve_small, suits
-from .base import Outcome, Problem, dense, stacklevel
+from ..solvers.parts.small_problems import SmallProblems, SmallSolutions, certify_small, solve_small, suits
+from .base import Outcome, Problem, Solved, dense, stacklevel
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
@@ -184,14 +184,14 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
 
     def _certify_small(
         self,
-        problems: Any,
-        found: Any,
+        problems: SmallProblems,
+        found: SmallSolutions,
         shape: Any,
         pairs: Pairs,
         present: np.ndarray,
-        gram: Any,
-        unit: Any,
-        statuses: Any,
+        gram: Gram,
+        unit: np.ndarray,
+        statuses: list[Status],
         again: Any,
     ) -> None:
         """The proofs of the attributes as published, and the judge's word on each of them."""
@@ -258,7 +258,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
 
     def _calibrate_small(
         self,
-        gram: Any,
+        gram: Gram,
         pairs: Pairs,
         present: np.ndarray,
         box: np.ndarray,
@@ -306,7 +306,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _publish(self, found: np.ndarray) -> None:
         """Set the attributes that only this machine has."""
 
-    def _published(self, number: int, solved: Any) -> Any:
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         i, j = (int(classes[number]) for classes in np.triu_indices(len(self.classes_), 1))
         edges = np.concatenate([[0], np.cumsum(self.n_support_)])
         coef = np.zeros(len(solved.problem.rows))

@@ -276,7 +276,7 @@ class Expanding(Base):
         self._dual = np.ascontiguousarray(dual)
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
 
-    def _published(self, number: int, solved: Solved) -> Any:
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         if not self._reduced:
             return super()._published(number, solved)  # type: ignore[safe-super]  # that of its kind of machine
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]

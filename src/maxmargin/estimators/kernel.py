@@ -355,7 +355,7 @@ class SingleMachine(KernelMachine):
         """What the machine finds besides, as published."""
         return 0.0
 
-    def _published(self, number: int, solved: Solved) -> Any:
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         coef = np.zeros(len(solved.problem.rows))
         coef[np.searchsorted(solved.problem.rows, self.support_)] = dense(self.dual_coef_)[0]
         parametric = np.zeros(0) if self._parametric is None else self.parametric_coef_

@@ -20,7 +20,7 @@ from ..rows import Rows
 from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
-from .base import Machine, Outcome, Problem, dense
+from .base import Machine, Outcome, Problem, Solved, dense
 from .checks import (
     check_choice,
     check_shared,
@@ -161,7 +161,7 @@ class RowMachine(Machine):
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
         return outcome
 
-    def _published(self, number: int, solved: Any) -> Any:
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         """The weights of a problem as published; the dual bound is that of the coefficients that were found."""
         w, b = np.atleast_2d(self.coef_)[number] / self._stretch, float(self.intercept_[number])
         parametric = np.zeros(0) if self._parametric is None else np.atleast_2d(self.parametric_coef_)[number]

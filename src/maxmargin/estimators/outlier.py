@@ -13,9 +13,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..formulations import SVDD as SVDDFormulation
-from ..formulations import OneClass
+from ..formulations import Decision, Formulation, OneClass
 from ..gram.points import make_points
-from .base import Problem, stacklevel
+from .base import Outcome, Problem, stacklevel
 from .calibrated import probabilities_for
 from .calibration import MARKS, density_marks, normal_share
 from .checks import check_choice, checked_weight
@@ -38,7 +38,7 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
         self._fit_single(X, np.ones(X.shape[0]), weight)
         return self
 
-    def _publish(self, decision: Any) -> None:
+    def _publish(self, decision: Decision) -> None:
         self.offset_ = -self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -84,10 +84,10 @@ class OneClassSVM(_KernelOutlierDetector):
         "nu": ("float in (0, 1]", "Bounds the share of samples outside from above, of support vectors from below."),
     }
 
-    def _formulation(self) -> Any:
+    def _formulation(self) -> Formulation:
         return OneClass(float(self.nu))
 
-    def _add_probabilities(self, X: Any, outcome: Any) -> None:
+    def _add_probabilities(self, X: Any, outcome: Outcome) -> None:
         check_choice(self, "probability", (False, True))
         self.prob_density_marks_ = np.empty(0)
         if not self.probability:
@@ -150,10 +150,10 @@ class SVDD(_KernelOutlierDetector):
 
     _optional = ("C",)
 
-    def _formulation(self) -> Any:
+    def _formulation(self) -> Formulation:
         return SVDDFormulation(float(self.nu), None if self.C is None else float(self.C))
 
-    def _publish(self, decision: Any) -> None:
+    def _publish(self, decision: Decision) -> None:
         super()._publish(decision)
         self.radius_ = decision.found
 

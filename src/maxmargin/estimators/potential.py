@@ -26,7 +26,7 @@ from ..monitor import Monitor, Stopped
 from ..rows.centre import variance
 from ..solution import Certificate
 from ..solvers import Auto
-from .base import Machine, Problem
+from .base import Machine, Problem, Solved
 from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
 from .multiclass import weighed_classes
 from .parameters import documented, says_fit
@@ -266,7 +266,7 @@ class _Potential(Machine):
             objects = self._objects(X)
             self.support_vectors_ = (X if objects is None else objects)[self.support_]
 
-    def _published(self, number: int, solved: Any) -> Any:
+    def _published(self, number: int, solved: Solved) -> tuple[Decision, np.ndarray | None]:
         coef = np.zeros(solved.qp.n)
         coef[self._used] = self._beta[number]
         return Decision(coef, float(self._means[number]), scale=float(self._sigma[number])), None

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import threads as th
-from ..formulations import EpsilonSVR
+from ..formulations import Decision, EpsilonSVR, Formulation
 from ..formulations import NuSVR as NuSVRFormulation
 from .base import Outcome
 from .calibrated import probabilities_for
@@ -134,7 +134,7 @@ class SVR(Expanding, _KernelRegressor):
         "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
     }
 
-    def _formulation(self) -> Any:
+    def _formulation(self) -> Formulation:
         shape = float(self.huber_delta), float(self.quantile)
         return EpsilonSVR(float(self.C), float(self.epsilon), self.loss, bool(self.fit_intercept), *shape)
 
@@ -159,10 +159,10 @@ class NuSVR(_KernelRegressor):
 
     _leaves = (*LEAVES, "epsilon_")
 
-    def _formulation(self) -> Any:
+    def _formulation(self) -> Formulation:
         return NuSVRFormulation(float(self.nu), float(self.C), bool(self.fit_intercept))
 
-    def _publish(self, decision: Any) -> None:
+    def _publish(self, decision: Decision) -> None:
         self.epsilon_ = decision.found
 
     @property

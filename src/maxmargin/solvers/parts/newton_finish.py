@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from ...gram import Gram
+from ...problem import QP
 from .constraints import Equality
 from .fixed_sums import Groups
 from .limits import ROUNDS
@@ -37,7 +38,7 @@ def newton_due(steps: int, n: int) -> bool:
 
 
 def newton_finish(
-    gram: Gram, qp: Any, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
+    gram: Gram, qp: QP, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
 ) -> np.ndarray | None:
     """A better β, or None if there are more than ``most`` free variables or nothing was gained."""
     beta, v = beta.copy(), v.copy()
@@ -81,7 +82,7 @@ def newton_finish(
     return qp.settled(beta) if groups.held(beta, UNSOLVED) and better else None
 
 
-def _objective(qp: Any, beta: np.ndarray, v: np.ndarray) -> float:
+def _objective(qp: QP, beta: np.ndarray, v: np.ndarray) -> float:
     return float(0.5 * beta @ (qp.p - v) + qp.eps @ np.abs(beta))
 
 
@@ -134,7 +135,7 @@ def _singular_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarr
 
 
 def _longest_step(
-    qp: Any, beta: np.ndarray, direction: np.ndarray, F: np.ndarray, delta: np.ndarray
+    qp: QP, beta: np.ndarray, direction: np.ndarray, F: np.ndarray, delta: np.ndarray
 ) -> tuple[float, tuple[int, float] | None]:
     """How far to go along δ, and the (position, value) of the variable that stops us, if one does."""
     low = np.where((qp.eps[F] > 0) & (direction > 0), np.maximum(qp.lower[F], 0.0), qp.lower[F])

@@ -32,7 +32,6 @@ Samples, whose boxes are as much wider as they are smaller, say where to start.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -41,7 +40,7 @@ from ..._jit import inline, jit, read_only
 from ...gram.base import Factor
 from ...monitor import Monitor, Stopped
 from ...problem import QP
-from ...rows import Crew, Rows
+from ...rows import Block, Crew, Rows
 from ...rows.blocks import Normal
 from ...solution import Status
 from .limits import ROUNDS
@@ -205,7 +204,7 @@ class CornerRows:
 
     def __init__(
         self,
-        block: Any,
+        block: Block,
         ridge: np.ndarray,
         p: np.ndarray,
         lower: np.ndarray,

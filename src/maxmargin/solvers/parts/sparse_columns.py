@@ -11,14 +11,13 @@ what centring takes from v sums up to nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..._jit import jit
 from ...gram import Gram, Relation
 from ...monitor import Monitor
 from ...problem import QP
+from ...solution import Status
 from .coordinate_violations import violation
 from .limits import PASSES
 
@@ -51,7 +50,9 @@ class SparseColumns:
         """
         return step * float(self.lengths[W].mean()) < len(W)
 
-    def solve(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor) -> Any:
+    def solve(
+        self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor
+    ) -> tuple[np.ndarray, Status | None]:
         """β after sweeps over W, and the reason to stop if there is one."""
         qp, relation, beta = self.qp, self.relation, beta.copy()
         used = np.flatnonzero(beta)
