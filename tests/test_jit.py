@@ -261,7 +261,7 @@ def test_helpers_are_compiled_into_their_leaves(monkeypatch, tmp_path):
 
 
 def _larger(a, b):
-    return 2.0 * max(a, b)
+    return a / b if a > b else 2.0 * b
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -386,3 +386,17 @@ def test_entries_have_the_type_of_their_array(compiled, dtype):
     results, _ = compiled(leaf, a, b)
     assert b.tolist() == a.tolist()
     assert results == (2, 3, 1)
+
+
+def _largest(a):
+    best = -1.0
+    for k in range(len(a)):
+        best = max(best, a[k])
+    return best
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_the_largest_of_many_is_found_with_vectors(compiled):
+    best, code = compiled(_largest, np.arange(100.0))
+    assert best == 99.0
+    assert "vector.reduce.fmax" in code

@@ -207,7 +207,7 @@ def kernel_matrix(n, dtype=np.float64):
 @pytest.mark.parametrize("at", [(0, 1), (1, 0), (0, 19), (19, 0), (7, 8), (15, 3), (18, 19)])
 def test_one_entry_that_differs_is_found(monkeypatch, order, at):
     """In every tile: on the diagonal, above and below it, and in the narrow ones at the end."""
-    monkeypatch.setattr(checks, "SYMMETRY_TILE", 7)
+    monkeypatch.setattr(checks, "SYMMETRY_ROWS", 7)
     K = np.asarray(kernel_matrix(20), order=order)
     checks.check_symmetric(K)
     K[at] += 1e-4
@@ -228,7 +228,7 @@ def test_rounding_passes_at_any_scale(dtype, scale):
 
 def test_the_look_at_a_kernel_ends_with_the_fit(monkeypatch):
     """A callback that raises is heard while entries are compared, and a time limit ends that as well."""
-    monkeypatch.setattr(checks, "SYMMETRY_TILE", 7)
+    monkeypatch.setattr(checks, "SYMMETRY_ROWS", 7)
     looked = []
     checks.check_symmetric(kernel_matrix(20), lambda: bool(looked.append(None)) or len(looked) == 2)
     assert len(looked) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,12 @@ from maxmargin.solvers.parts.working_sets import Sizes
 MATRIX_UP_TO = Sizes().matrix
 
 
-def problem(n, precomputed=False):
+def problem(n, precomputed=False, loss="hinge"):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     y = np.where(np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
     gram = KernelGram(Kernel("rbf", 0.5), X)
-    return CSVC(C=1.0).qp(Samples(PrecomputedGram(gram.dense()) if precomputed else gram, y, np.ones(n)))
+    return CSVC(1.0, loss).qp(Samples(PrecomputedGram(gram.dense()) if precomputed else gram, y, np.ones(n)))
 
 
 @pytest.mark.parametrize("n, precomputed", [(MATRIX_UP_TO, False), (MATRIX_UP_TO + 200, True)])
@@ -32,3 +34,36 @@ def test_larger_q_ask_for_more_rows_at_a_time():
     """The first working set is all that is known of the rows: of a larger one fewer are missing later."""
     looks = [len(solve(problem(MATRIX_UP_TO + 900), "decomposition", working_set=q).history) for q in (16, 64, 512)]
     assert looks[0] > looks[1] > looks[2]
+
+
+class Untouched(PrecomputedGram):
+    """Fails when a row is copied."""
+
+    def rows(self, index, out=None, slots=None):
+        raise AssertionError("a row of a matrix in memory was copied")
+
+
+@pytest.mark.parametrize("solver", ["decomposition", "mpd"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber"])
+def test_rows_of_a_matrix_in_memory_are_not_copied_for_a_ridge(loss, solver):
+    """What a squared loss adds to the diagonal is no reason: the answer is that of the matrix with the ridge in it."""
+    qp = problem(MATRIX_UP_TO + 200, True, loss)
+    inner = getattr(qp.H, "inner", qp.H)
+    untouched = Untouched(inner.K)
+    H = untouched if inner is qp.H else qp.H.on(untouched)
+    found = solve(replace(qp, H=H), solver, tol=1e-6, shrinking=False)
+    formed = solve(replace(qp, H=qp.H.block(np.arange(qp.n))), solver, tol=1e-6)
+    assert found.status.converged and formed.status.converged
+    np.testing.assert_allclose(found.certificate.dual, formed.certificate.dual, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tol, dtype", [(1e-3, np.float32), (1e-6, np.float64)])
+def test_copies_of_a_matrix_in_memory_are_as_fine_as_is_asked(tol, dtype, monkeypatch):
+    """Parts of a matrix with small entries are kept in float32 unless that is too coarse for the tolerance."""
+    qp, often = problem(1500, True), Sizes(shrink=300, call=20_000)
+    seen, rows = set(), PrecomputedGram.rows
+    monkeypatch.setattr(PrecomputedGram, "rows", lambda *a: (seen.add(a[2].dtype), rows(*a))[1])
+    gram = PrecomputedGram(qp.H.K, largest=1.0)
+    found = solve(replace(qp, H=gram), "decomposition", tol=tol, sizes=often)
+    assert found.status.converged and found.certificate.violation <= tol
+    assert seen == {np.dtype(dtype)}

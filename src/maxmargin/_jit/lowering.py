@@ -202,15 +202,20 @@ class LeanLower(Lower):
         return super()._lower_call_normal(fnty, expr, signature)
 
     def _extreme(self, function, kind, args) -> Any:
-        """The smallest or largest of numbers of one type."""
+        """The smallest or largest of numbers of one type.
+
+        The choice is told what the comparison is told: only then does LLVM find the extreme of many with vectors.
+        """
         best, *rest = (self._cast_var(a, kind) for a in args)
         sign = "<" if function is min else ">"
+        real = isinstance(kind, numba.types.Float)
+        told = tuple(sorted(self.flags.fastmath.flags)) if real and self.flags.fastmath else ()
         for value in rest:
-            if isinstance(kind, numba.types.Float):
+            if real:
                 better = self.builder.fcmp_ordered(sign, value, best)
             else:
                 better = (self.builder.icmp_signed if kind.signed else self.builder.icmp_unsigned)(sign, value, best)
-            best = self.builder.select(better, value, best)
+            best = self.builder.select(better, value, best, flags=told)
         return best
 
     def lower_expr(self, resty, expr):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from .. import threads as th
 from ..gram import KERNELS, Kernel
+from ..gram.matrix_leaves import asymmetry
 from ..solvers import SOLVERS
 from .parametric import Parametric
 
@@ -35,7 +38,7 @@ SWITCHES = ("shrinking", "fit_intercept", "break_ties", "warm_start")
 POSITIVE = ("C", "huber_delta", "tol")
 FEW_NUMBERS = 1 << 14  # of samples to predict: beyond, the time of a validation is nothing beside that of a prediction
 ASYMMETRY = 1e-5  # of the largest entry of a kernel matrix is put down to rounding in float32 sums
-SYMMETRY_TILE = 256  # rows and columns: two tiles and their difference stay in the second cache
+SYMMETRY_ROWS = 256  # that are compared with their columns between two looks at the clock
 
 
 def need(machine: Any, name: str, ok: bool, do: str) -> None:
@@ -203,27 +206,32 @@ def few_plain_rows(machine: Any, X: Any) -> bool:
     )
 
 
-def check_symmetric(K: np.ndarray, stop: Callable[[], object] = lambda: None) -> None:
-    """An error unless a square matrix is symmetric up to rounding, looked at in tiles: no copy of it is made.
+def _compare(K: np.ndarray, a: int, b: int, found: np.ndarray, start: int, stop: int) -> None:
+    """Rows a to b with their columns, of which those from start to stop on are this piece."""
+    asymmetry(K, a, b, a + start, a + stop, found[a + start])
 
-    A fit that is to stop before that is known ends with what it begins with, which none of these entries has changed.
+
+def check_symmetric(K: np.ndarray, stop: Callable[[], object] = lambda: None, threads: int = 1) -> float:
+    """The largest entry of a square matrix; an error unless it is symmetric up to rounding. No copy of it is made.
+
+    A fit that is to stop before that is known (inf) ends with what it begins with, which none of these entries has
+    changed.
     """
-    worst = scale = 0.0
-    with np.errstate(over="ignore"):  # a difference that overflows is large enough
-        for a in range(0, len(K), SYMMETRY_TILE):
-            if stop():
-                return
-            for b in range(a, len(K), SYMMETRY_TILE):
-                upper = K[a : a + SYMMETRY_TILE, b : b + SYMMETRY_TILE]
-                lower = K[b : b + SYMMETRY_TILE, a : a + SYMMETRY_TILE].T
-                difference = upper - lower
-                worst = max(worst, float(difference.max()), -float(difference.min()))
-                scale = max(scale, float(upper.max()), -float(upper.min()))
+    n = len(K)
+    found = np.zeros((n, 2))  # what differs most and what is largest, a row for each piece of columns
+    for a in range(0, n, SYMMETRY_ROWS):
+        if stop():
+            return np.inf
+        b = min(n, a + SYMMETRY_ROWS)
+        compare = partial(_compare, K, a, b, found)
+        th.spread(compare, n - a, threads, max(SYMMETRY_ROWS, th.grain(b - a)))
+    worst, scale = found.max(axis=0, initial=0.0)
     if worst > ASYMMETRY * scale:
         raise ValueError(
             "a precomputed kernel was asked for; found a matrix that is not symmetric: entries that should be equal "
             f"differ by {worst:.3g}, the largest is {scale:.3g}; pass (K + K.T) / 2 if that is what you mean"
         )
+    return float(scale)
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:

@@ -114,8 +114,8 @@ class KernelMachine(KernelParameters, Machine):
     def _make_gram(self, X: Any, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
         """The Gram for problems of up to ``largest`` samples."""
         if self.kernel == "precomputed":
-            check_symmetric(X, monitor.stop_now)
-            return PrecomputedGram(X)
+            threads = th.count(n_jobs)
+            return PrecomputedGram(X, threads=threads, largest=check_symmetric(X, monitor.stop_now, threads))
         if self._function is not None:
             return CallableGram(self._function, X)
         if self._kernel_.name == "linear" and self._sees_features(largest):

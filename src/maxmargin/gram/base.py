@@ -21,6 +21,7 @@ from .. import threads as th
 from ..rows import Rows, Sparse
 from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
+from .matrix_leaves import copy_rows, row_products
 from .points import Points, make_points, on_disk, squared_norms
 
 __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
@@ -54,6 +55,11 @@ class Gram(ABC):
     cost: Cost  # kernel evaluations so far, shared by a Gram and all that is taken from it
     ridge: np.ndarray | None = None  # the part of the diagonal that a view added (see views.py)
     threads: int = 1
+
+    @property
+    def copies(self) -> np.dtype:
+        """The precision in which rows of a part are kept, where that is not the matrix's own."""
+        return self.dtype
 
     @property
     def evals(self) -> int:
@@ -387,20 +393,47 @@ def _equal_rows(points: Points, left: np.ndarray, right: np.ndarray) -> np.ndarr
 class PrecomputedGram(Gram):
     """A matrix that the user computed, or a subset of its rows and columns."""
 
-    def __init__(self, K: np.ndarray, index: np.ndarray | None = None, cost: Cost | None = None) -> None:
+    def __init__(
+        self,
+        K: np.ndarray,
+        index: np.ndarray | None = None,
+        cost: Cost | None = None,
+        threads: int = 1,
+        largest: float = np.inf,
+    ) -> None:
         self.K = K
         self.cost = cost or Cost()
         self.index = index
+        self.threads = threads
+        self.largest = largest  # entry, which tells what float32 would leave of it
         self.n = len(K) if index is None else len(index)
         self.dtype = K.dtype if K.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         self.cost.evals += len(index) * self.n
-        block = self.K[index] if self.index is None else self.K[np.ix_(self.index[index], self.index)]
         if out is None:
+            block = self.K[index] if self.index is None else self.K[np.ix_(self.index[index], self.index)]
             return np.asarray(block, self.dtype)
-        out[slots] = block
+        K, rows, columns = self.K, self._base(index), self._base()
+        pieces = th.grain(self.n)
+        th.spread(lambda a, b: copy_rows(K, rows, columns, out, slots, a, b), len(rows), self.threads, pieces, align=1)
         return out
+
+    def _base(self, index: np.ndarray | None = None) -> np.ndarray:
+        """Where points are in the matrix as it was given."""
+        if self.index is None:
+            return np.arange(self.n) if index is None else index
+        return self.index if index is None else self.index[index]
+
+    @property
+    def copies(self) -> np.dtype:
+        unit = float(np.finfo(np.float32).eps) / 2
+        return np.dtype(np.float32) if self.largest * unit < ROW_ERROR else self.dtype
+
+    def wide(self) -> Gram:
+        if self.copies == self.dtype:
+            return self
+        return PrecomputedGram(self.K, self.index, self.cost, self.threads)
 
     def diag(self) -> np.ndarray:
         diagonal = np.asarray(self.K.diagonal(), np.float64)
@@ -423,18 +456,20 @@ class PrecomputedGram(Gram):
         return out
 
     def take(self, index: np.ndarray) -> Gram:
-        return PrecomputedGram(self.K, index if self.index is None else self.index[index], self.cost)
+        return PrecomputedGram(self.K, self._base(index), self.cost, self.threads, self.largest)
 
     def combine(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
-        if self.index is None and at is None and 4 * len(index) > self.n and self.K.dtype == np.float64:
-            spread = np.zeros(self.n)  # a pass over the matrix takes less than a copy of so many of its rows
-            np.add.at(spread, index, coef)
-            return self.K @ spread
-        base = np.arange(self.n) if self.index is None else self.index
-        columns = base if at is None else base[at]
+        base, columns = self._base(), self._base(at)
         out = np.zeros(len(columns))
+        if 4 * len(index) > len(self.K) and self.K.flags.c_contiguous:
+            # To read whole rows of the points that ask takes less than to copy so many parts of others.
+            K, x = self.K, np.zeros(len(self.K))
+            np.add.at(x, base[index], coef)
+            pieces = th.grain(len(K))
+            th.spread(lambda a, b: row_products(K, columns, x, out, a, b), len(columns), self.threads, pieces, align=1)
+            return out
         step = max(1, BLOCK_BYTES // (8 * max(1, len(columns))))
         for a in range(0, len(index), step):
             block = self.K[np.ix_(base[index[a : a + step]], columns)]

@@ -63,7 +63,7 @@ class RowCache:
             budget = max(budget, LEAST_ROWS * gram.n * gram.dtype.itemsize)
         self.budget = budget
         self.wanted = wanted
-        self.buffer = np.empty(0, gram.dtype)
+        self.buffer = np.empty(0, gram.copies)
         self.points = 0  # for which the buffer was made
         self.clock = self.asked = self.missed = 0
         self._lay_out(gram)
@@ -79,10 +79,10 @@ class RowCache:
             self.owner = np.arange(n)
         else:
             if n > self.points:
-                self._reserve(n, gram.dtype)
+                self._reserve(n, gram.copies)
             self.capacity = min(n, len(self.buffer) // n)
             self.slab = self.buffer[: self.capacity * n].reshape(self.capacity, n)
-            self.limit = min(self.capacity, max(2 * self.wanted, START_BYTES // (n * gram.dtype.itemsize)))
+            self.limit = min(self.capacity, max(2 * self.wanted, START_BYTES // (n * self.buffer.itemsize)))
             self.filled = 0
             self.slot = np.full(n, -1, np.int64)
             self.owner = np.full(self.capacity, -1, np.int64)

@@ -22,6 +22,10 @@ class View(Gram):
         self.threads = inner.threads
         self.cost = inner.cost
 
+    @property
+    def copies(self) -> np.dtype:
+        return self.inner.copies
+
     def duplicates(self) -> np.ndarray | None:
         return self.inner.duplicates()
 

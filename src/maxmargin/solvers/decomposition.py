@@ -124,8 +124,8 @@ class Run(WorkingSets):
 
     @property
     def pairs(self) -> bool:
-        """Whether the working set is a pair: a larger one has two variables of each group, and all their rows."""
-        return self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
+        """Whether the working set is a pair: a larger one saves rows, and needs two of each group."""
+        return self.in_memory or self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
 
     # -- from a first guess to a certified end ------------------------------------------------------------------
 
@@ -298,9 +298,10 @@ class Run(WorkingSets):
 
     def _fetch_pair(self, part: PartWithSums, missing: int) -> None:
         """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
-        levels = part.levels()
-        first, most = part.worst(*levels), min(self.sizes.block, self.cache.capacity)
-        others = part.steepest(self.sizes.block, levels, self.cache.slot < 0)
+        levels, room = part.levels(), self.cache.capacity
+        first, copied = part.worst(*levels), self.in_memory and room == len(part.index)
+        most = room if copied else min(self.sizes.block, room)
+        others = part.steepest(most, levels, self.cache.slot < 0)
         others = others[(others != missing) & (others != first)][: max(0, most - 2)]
         self.fetch(np.unique(np.concatenate([[first, missing], others])))
 
@@ -314,7 +315,7 @@ class Run(WorkingSets):
         m, M = levels
         tol = max(INNER_TOL * float((m - M).max()), 0.5 * tol)
         q, slots, found = len(W), self._fetch_with_next(part, levels, W), part.variables.take(W)
-        K = self.block(W, slots)
+        K = self.block(part, W, slots)
         most = min(self.room(q), max(1000, self.sizes.call // q))
         if part.grouped:
             edges = np.searchsorted(W, part.edges)
@@ -322,7 +323,7 @@ class Run(WorkingSets):
         else:
             steps, _, _ = single_steps(K, np.arange(q), found, tol, most)
         self.count(steps, q)
-        self.subtract(part.v, slots, part.take_over(W, found))
+        self.subtract(part, W, slots, part.take_over(W, found))
 
     def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
         """The slots of W; a block that is not full also brings rows of the variables that will be next."""

@@ -322,5 +322,5 @@ class Run(WithMultipliers):
         if rules.whole:
             part.v = found.v
         else:
-            self.subtract(part.v, S.slots, change)
+            self.subtract(part, S.W, S.slots, change)
             part.v -= part.Q.T @ (self.eta - eta + self.rho * (self.r - r))

@@ -5,7 +5,8 @@ All of them work on v = −(Hβ + p) and on two arrays of offsets, so that in ea
 
     m = max (v + rise)    over variables that may grow      M = min (v + fall)    over those that may shrink
 
-and m − M is the violation. Rows of H are slab[slot[i]]; slot[i] < 0 says that the row is not at hand.
+and m − M is the violation. Rows of H are slab[slot[i]]; slot[i] < 0 says that the row is not at hand. Its diagonal is
+``diag``, whatever rows have there: those of a matrix that somebody else keeps lack what a view adds.
 
 A maximum over a tile of variables vectorises; which variable it was is looked up in the best tile only.
 """
@@ -27,6 +28,7 @@ __all__ = [
     "first_that_gains",
     "first_that_has",
     "gather",
+    "mend",
     "pair_steps",
     "set_offsets",
     "single_steps",
@@ -111,6 +113,12 @@ def _move(i, change, x):
             low = max(low, 0.0)
     x.beta[i] = min(max(x.beta[i] + change, low), high)
     set_offsets(i, x)
+
+
+@inline
+def mend(i, change, row, x):
+    """v_i −= change (H_ii − row_i): what a row that is subtracted leaves out."""
+    x.v[i] -= change * (x.diag[i] - np.float64(row[i]))
 
 
 @helper
@@ -224,6 +232,8 @@ def pair_steps(slab, slot, x, edges, second_order, tol, most):
         t = min(slope / curvature, _room_up(i, x), _room_down(j, x))
         _move(i, t, x)
         _move(j, -t, x)
+        mend(i, t, row_i, x)
+        mend(j, -t, slab[slot[j]], x)
         steps += 1
         if abs(x.beta[i]) > HUGE or abs(x.beta[j]) > HUGE:
             return steps, violation, -1
@@ -295,6 +305,7 @@ def single_steps(slab, slot, x, tol, most):
             t = max((x.v[i] + x.fall[i]) / curvature, -_room_down(i, x))
         _move(i, t, x)
         t = x.beta[i] - before
+        mend(i, t, slab[slot[i]], x)
         steps += 1
         if abs(x.beta[i]) > HUGE:
             return steps, violation, -1

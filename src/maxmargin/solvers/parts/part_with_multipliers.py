@@ -55,7 +55,7 @@ class WorkingSet:
         self.W = W
         self.slots = run.fetch(W)
         self.Q = np.ascontiguousarray(part.Q[:, W])
-        self.H = run.block(W, self.slots)
+        self.H = run.block(part, W, self.slots)
         self.H += run.rho * (self.Q.T @ self.Q)
         self.diag = np.maximum(part.diag[W] + run.rho * (self.Q**2).sum(axis=0), TINY_CURVATURE)
         k, free = len(self.Q), np.ones(len(W))

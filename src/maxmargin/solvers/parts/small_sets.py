@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._jit import helper, inline, jit
 from .fixed_sums import BIG
-from .pair_steps import TILE, Variables, first_that_has, pair_steps, subtract
+from .pair_steps import TILE, Variables, first_that_has, mend, pair_steps, subtract
 
 __all__ = ["small_set_steps"]
 
@@ -151,7 +151,7 @@ def _load(slab, slot, x, small, q):
 
 
 @inline
-def _store(slot, x, small, q):
+def _store(slab, slot, x, small, q):
     """Take over what a small set has found; returns how many of its variables moved."""
     moved = 0
     for k in range(q):
@@ -160,6 +160,7 @@ def _store(slot, x, small, q):
         if change != 0.0:
             small.rows[moved] = slot[i]
             small.delta[moved] = change
+            mend(i, change, slab[slot[i]], x)
             moved += 1
         x.beta[i], x.rise[i], x.fall[i] = small.x.beta[k], small.x.rise[k], small.x.fall[k]
     return moved
@@ -187,4 +188,4 @@ def small_set_steps(slab, slot, x, edges, second_order, tol, most):
         most_here = SET_STEPS * len(small.W)
         made, _, _ = pair_steps(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
         steps += made
-        moved = _store(slot, x, small, q)
+        moved = _store(slab, slot, x, small, q)

@@ -25,7 +25,7 @@ import numpy as np
 
 from ... import threads as th
 from ...goal import Goal
-from ...gram import Gram, PrecomputedGram, RowCache, as_gram, cache_bytes
+from ...gram import Gram, PrecomputedGram, Ridged, RowCache, as_gram, cache_bytes
 from ...monitor import Monitor, Stopped
 from ...problem import QP
 from ...solution import Status
@@ -121,6 +121,7 @@ class WorkingSets(ABC):
         if self.small:
             self.gram = PrecomputedGram(self.gram.block(np.arange(qp.n)), cost=self.gram.cost)
         self.diag = self.gram.diag()
+        self.in_memory = self._without_ridge(self.gram).whole() is not None
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
         self.budget = cache_bytes(options.cache_size)
         self.rows_at_once = min(qp.n, max(self.q, least_rows))
@@ -180,11 +181,15 @@ class WorkingSets(ABC):
 
     def open_cache(self) -> None:
         self.cache = None  # type: ignore[assignment]  # what the one before holds is free first
-        self.cache = RowCache(self.gram, self.budget, self.rows_at_once)
+        self.cache = RowCache(self._without_ridge(self.gram), self.budget, self.rows_at_once)
+
+    def _without_ridge(self, gram: Gram) -> Gram:
+        """The matrix whose rows are kept: a ridge is in ``diag`` alone, so that a matrix in memory needs no copy."""
+        return gram.inner if isinstance(gram, Ridged) else gram
 
     def widen(self) -> bool:
         """Go on with rows in float64, unless they are."""
-        if self.gram.dtype == np.float64:
+        if self.gram.copies == np.float64:
             return False
         self.gram = self.gram.wide()
         self.open_cache()
@@ -230,8 +235,9 @@ class WorkingSets(ABC):
     def _open(self, index: np.ndarray) -> Any:
         """The part of these variables, with a cache of their rows; rows of the whole that are known stay."""
         whole = len(index) == self.qp.n and bool((index[1:] > index[:-1]).all())
-        if not whole or self.cache.gram is not self.gram:
-            self.cache.restart(self.gram if whole else self.gram.take(index))
+        gram = self._without_ridge(self.gram)
+        if not whole or self.cache.gram is not gram:
+            self.cache.restart(gram if whole else gram.take(index))
         return self.part(index)
 
     def product(self, beta: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -239,11 +245,12 @@ class WorkingSets(ABC):
         used = np.flatnonzero(beta)
         return self.gram.combine_watched(used, beta[used], at, self.monitor.look) if len(used) else np.zeros(len(at))
 
-    def block(self, W: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """H[W, W] from rows that are at hand."""
+    def block(self, part: Any, W: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """H[W, W] from rows of a part that are at hand."""
         slab, q = self.cache.slab, len(W)
         K = np.empty((q, q), slab.dtype)
         th.spread(lambda a, b: gather(slab, slots, W, K, a, b), q, self.gram.threads, grain=64, align=16)
+        np.fill_diagonal(K, part.diag[W])
         return K
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
@@ -251,10 +258,11 @@ class WorkingSets(ABC):
         self.looks += LOOKS_A_FETCH if (self.cache.slot[index] < 0).any() else 0
         return self.cache.fetch(index)
 
-    def subtract(self, v: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
-        """v −= Σ change_k row_k."""
+    def subtract(self, part: Any, W: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
+        """v −= Σ change_k H[:, W_k] on a part."""
         moved = np.flatnonzero(change)
-        slab, slots, change = self.cache.slab, slots[moved], change[moved]
+        slab, W, slots, change, v = self.cache.slab, W[moved], slots[moved], change[moved], part.v
         grain = th.grain(len(slots))
         th.spread(lambda a, b: subtract_rows(slab, slots, change, v, a, b), len(v), self.gram.threads, grain)
+        v[W] -= change * (part.diag[W] - slab[slots, W])
         self.looks += len(slots) * len(v) // ROWS_A_LOOK
