@@ -359,3 +359,14 @@ def test_a_target_that_never_changes_leaves_nothing_to_gain(machine, functions):
         model = machine(C=1.44, gamma=4.24, tol=1e-10, parametric=functions or None).fit(X, np.full(218, 1.3))
     assert model.status_.converged
     np.testing.assert_allclose(model.predict(X), 1.3, rtol=1e-9 if machine is NuSVR else 0.1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 9])
+def test_many_small_problems_without_a_margin(seed):
+    """A negative margin is published as none: a pair whose published form falls short of tol is solved once more."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 1))
+    y = rng.choice(8, size=120, p=np.array([1, 5, 2, 6, 1, 8, 3, 4]) / 30)
+    model = NuSVC(kernel="poly", gamma=0.2, coef0=0.3, nu=0.01, tol=1e-3).fit(X, y)
+    assert model.status_.converged
+    assert max(found.violation for found in model.certificates_) <= 1e-3

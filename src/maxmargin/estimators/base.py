@@ -36,7 +36,7 @@ from .onnx import Exportable
 from .parameters import MachineParameters
 from .parametric import Parametric
 
-__all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "stacklevel"]
+__all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "solved_as_published", "stacklevel"]
 
 AGAIN, FINER = 3, 0.3  # tries, and the next tolerance, where a solution meets its goal and its published form does not
 LOOSE = 0.03  # relative gap that deserves a word although tol is met
@@ -77,6 +77,22 @@ class Solved:
     goal: Goal
     solution: Solution
     decision: Decision
+
+
+def solved_as_published(
+    solver: Auto, formulation: Formulation, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor
+) -> tuple[Solution, Decision]:
+    """A solution whose published form meets the goal as well, where tries with finer goals find one."""
+    asked = goal
+    for _ in range(AGAIN):
+        solution = solver.solve(qp, asked, start, monitor)
+        decision = formulation.decision(qp, solution)
+        if not solution.status.converged or decision.coef is solution.beta:
+            break  # what will be published is the solution itself
+        if goal.met(qp.certificate(*formulation.point(qp, decision))):
+            break
+        asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+    return solution, decision
 
 
 @dataclass(frozen=True)
@@ -161,17 +177,10 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             qp = problem.formulation.qp(Samples(gram if whole else gram.take(problem.rows), problem.y, problem.weight))
             start = starts[number] if starts is not None and number < len(starts) else None
             start = start if start is not None and len(start) == qp.n else None
-            goal = asked = self._goal(problem)
+            goal = self._goal(problem)
             monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
             monitor.function = None if self.callback is None else self._function_on_the_way(qp)
-            for _ in range(AGAIN):
-                solution = solver.solve(qp, asked, start, monitor)
-                decision = problem.formulation.decision(qp, solution)
-                if not solution.status.converged or decision.coef is solution.beta:
-                    break  # what will be published is the solution itself
-                if goal.met(qp.certificate(*problem.formulation.point(qp, decision))):
-                    break
-                asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+            solution, decision = solved_as_published(solver, problem.formulation, qp, goal, start, monitor)
             monitor.keep(solution.beta)
             self._look_at(qp, solution)
             return Solved(problem, qp, goal, solution, decision)

@@ -25,7 +25,7 @@ from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import SmallProblems, SmallSolutions, certify_small, solve_small, suits
-from .base import Outcome, Problem, Solved, dense, stacklevel
+from .base import Outcome, Problem, Solved, dense, solved_as_published, stacklevel
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
@@ -153,11 +153,17 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
             if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
                 left |= problems.rounding(gram, found.beta) > ROUNDED * np.abs(found.proof[:, :2]).max(axis=1)
-            for q in np.flatnonzero(left).tolist():
+            for q in np.flatnonzero(left | ~shape.plain).tolist():
                 problem = self._problem(pairs, q, present, box, None)
-                qp, at = problems.qp(q, gram), pairs.at(q)
-                solution = self._solver().solve(qp, self._goal(problem), found.beta[at], monitor.part(problem.label))
-                one = formulation.decision(qp, solution)
+                qp, at, goal = problems.qp(q, gram), pairs.at(q), self._goal(problem)
+                moved = Decision(shape.coef[at], shape.intercept[q], shape.found[q])
+                if not left[q] and (
+                    not statuses[q].converged or goal.met(qp.certificate(*formulation.point(qp, moved)))
+                ):
+                    continue  # stopped, or as good as it was found
+                solution, one = solved_as_published(
+                    self._solver(), formulation, qp, goal, found.beta[at], monitor.part(problem.label)
+                )
                 shape.coef[at], shape.intercept[q], shape.found[q] = one.coef, one.intercept, one.found
                 found.beta[at], found.multipliers[q] = solution.beta, solution.multipliers
                 again[q] = qp, None if solution.w is None else one.scale * solution.w

@@ -28,6 +28,7 @@ class Decisions:
     coef: np.ndarray
     intercept: np.ndarray
     found: np.ndarray  # the margin of a ν-SVC, 0 for others
+    plain: np.ndarray  # whether it is the solution as it was found, but for its scale
 
 
 def programs(
@@ -98,10 +99,10 @@ def decisions(
     count = len(problems)
     if isinstance(formulation, CSVC):
         intercept = solutions.multipliers[:, 0] if formulation.fit_intercept else np.zeros(count)
-        return Decisions(solutions.beta, intercept, np.zeros(count))
-    out = Decisions(np.empty(len(solutions.beta)), np.empty(count), np.empty(count))
-    plain = _fill_plain(formulation, problems, solutions, y, out)
-    for q in np.flatnonzero(~plain).tolist():
+        return Decisions(solutions.beta, intercept, np.zeros(count), np.ones(count, bool))
+    out = Decisions(np.empty(len(solutions.beta)), np.empty(count), np.empty(count), np.zeros(count, bool))
+    out.plain[:] = _fill_plain(formulation, problems, solutions, y, out)
+    for q in np.flatnonzero(~out.plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
         proof, status = solutions.certificate(q), solutions.status(q)
         solution = Solution(solutions.beta[at], solutions.multipliers[q], proof, status, 1, 0.0, 0, History())
