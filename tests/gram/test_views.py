@@ -152,3 +152,16 @@ def test_tiled_reads_each_point_once():
     part = Tiled(gram).take(np.array([3, 3 + N, 5]))
     assert part.inner.n == 2
     np.testing.assert_allclose(part.dense(), K[np.ix_([3, 3, 5], [3, 3, 5])])
+
+
+def test_variables_of_a_point_are_looked_at_once_and_no_others():
+    """A ν-SVR asks for products at some of its variables, two for a point, and in pieces."""
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    tiled = Tiled(KernelGram(Kernel("rbf", 0.5), X, 1))
+    index, coef = np.array([3, 7, 57, 60]), np.array([1.0, 2.0, -0.5, 4.0])  # 7 and 57 are one point
+    at = np.array([70, 1, 20, 2, 51, 99])  # so are 70 and 20, and 1 and 51
+    whole = tiled.combine(index, coef)
+    for combine in (tiled.combine, lambda *args: tiled.combine_watched(*args, lambda: None, exact=True)):
+        before = tiled.evals
+        np.testing.assert_allclose(combine(index, coef, at), whole[at], rtol=1e-12)
+        assert tiled.evals - before == 3 * 4

@@ -150,12 +150,17 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
 
     def decide(number: int) -> None:
         own = folds == number
-        if gram.factor() is None and solving.monitor.stop_now() is not None:
-            out[own] = _without(gram, solved, own)
-        else:
+        if solving.monitor.stop_now() is None:
             out[own] = _decided(solving, gram, problem, start, own)
+        else:
+            late.append(own)
 
+    late: list[np.ndarray] = []
     each(solving.workers, decide, todo)
+    if late:
+        values = _values(gram, solved)
+        for own in late:
+            out[own] = values[own] - _added(gram, solved, own)
     return out
 
 
@@ -283,19 +288,31 @@ def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np
     return found if phi is None else found + phi[:, own].T @ decision.parametric
 
 
-def _without(gram: Gram, solved: Solved, own: np.ndarray) -> np.ndarray:
-    """The decisions of the samples ``own`` by the fit itself, less what they add: there is no time for other machines.
+# After a stop there is no time for machines of folds. Their samples are decided by the fit itself, less what they add.
 
-    The product of the fit's coefficients is known, so that all folds together cost a part of it.
-    """
-    qp, beta, decision = solved.qp, solved.solution.beta, solved.decision
-    values = qp.times(beta) if qp.ridge is None else qp.times(beta) - qp.ridge * beta
+
+def _values(gram: Gram, solved: Solved) -> np.ndarray:
+    """The decisions of the fit at its samples; the product of its coefficients is known."""
+    qp, solution, decision = solved.qp, solved.solution, solved.decision
+    if solution.w is not None:
+        values = qp.H.along(solution.w)
+    else:
+        values = qp.times(solution.beta)
+        values = values if qp.ridge is None else values - qp.ridge * solution.beta
     values = (values * getattr(qp.H, "sign", 1.0))[: gram.n]  # of two variables of a point the first has its sign
-    used, formulation = decision.points[own[decision.points]], solved.problem.formulation
-    found = decision.scale * values[own] + decision.intercept
-    if len(used):
-        found -= gram.combine(used, decision.coef[used], np.flatnonzero(own))
-    return found + formulation.phi[:, own].T @ decision.parametric if isinstance(formulation, SemiParametric) else found
+    formulation = solved.problem.formulation
+    own = formulation.phi.T @ decision.parametric if isinstance(formulation, SemiParametric) else 0.0
+    return decision.scale * values + decision.intercept + own
+
+
+def _added(gram: Gram, solved: Solved, own: np.ndarray) -> np.ndarray:
+    """What the coefficients of the samples ``own`` add to their own decisions."""
+    coef = np.where(own, solved.decision.coef, 0.0)
+    weights = gram.pulled(coef)
+    if weights is not None:
+        return gram.along(weights)[own]
+    used = np.flatnonzero(coef)
+    return gram.combine(used, coef[used], np.flatnonzero(own)) if len(used) else np.zeros(int(own.sum()))
 
 
 def closed(formulation: Formulation, samples: Samples, own: np.ndarray) -> QP:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -216,10 +217,24 @@ class Tiled(View):
     def combine(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
-        summed = np.zeros(self.inner.n)
-        np.add.at(summed, self.point[index], coef)
-        used = np.flatnonzero(summed)
-        return self.inner.combine(used, summed[used], None, exact)[self.point if at is None else self.point[at]]
+        summed = np.bincount(self.point[index], coef, self.inner.n)
+        used, (points, place) = np.flatnonzero(summed), self._points_of(at)
+        return self.inner.combine(used, summed[used], points, exact)[place]
+
+    def combine_watched(
+        self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
+    ) -> np.ndarray:
+        """As every Gram's; variables of the same point are looked at once."""
+        summed = np.bincount(self.point[index], coef, self.inner.n)
+        used, (points, place) = np.flatnonzero(summed), self._points_of(at)
+        return self.inner.combine_watched(used, summed[used], points, look, exact)[place]
+
+    def _points_of(self, at: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The points of some variables, and which of them each variable is on."""
+        point = self.point if at is None else self.point[at]
+        asked = np.zeros(self.inner.n, bool)
+        asked[point] = True
+        return np.flatnonzero(asked), (np.cumsum(asked) - 1)[point]
 
     def duplicates(self) -> np.ndarray | None:
         return None
