@@ -5,19 +5,22 @@ The clock of these tests moves on by a second at each look, so that a limit is a
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from cases import with_sizes
 from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
-from maxmargin.estimators import classification, folds, regression
+from maxmargin import rows as rows_room
+from maxmargin.estimators import classification, folds, regression, sparse_linear
 from maxmargin.formulations import CSVC, EpsilonSVR, OneClass, Samples, SemiParametric
 from maxmargin.formulations import NuSVC as NuSVCFormulation
-from maxmargin.gram import Kernel, KernelGram, base, low_rank
+from maxmargin.gram import Factored, Kernel, KernelGram, base, low_rank
+from maxmargin.losses import make_loss
 from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, make_solver
-from maxmargin.solvers.parts import fixed_sums, newton_systems, small_problems
+from maxmargin.solvers.parts import fixed_sums, newton_systems, small_problems, smoothed_newton
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 from maxmargin.solvers.parts.working_sets import Sizes
 
@@ -164,7 +167,7 @@ def test_factorisations_look_before_each_panel():
     X = np.random.default_rng(0).normal(size=(n, n))
     M = X @ X.T + n * np.eye(n)
     U = cholesky(M, 1, lambda: looks.append(1))
-    assert len(looks) == -(-n // PANEL)
+    assert len(looks) == 2 * -(-n // PANEL)  # once to copy its columns, once to factor it
     np.testing.assert_array_equal(np.triu(cholesky(np.array(M, order="F"), in_place=True)), np.triu(U))
 
     def raise_third():
@@ -176,6 +179,50 @@ def test_factorisations_look_before_each_panel():
     with pytest.raises(Stopped):
         cholesky(M, 1, raise_third)
     assert len(looks) == 3
+
+
+def test_it_looks_while_a_normal_matrix_is_added_up(monkeypatch):
+    """With thousands of sparse features that takes longer than all else of a step, but for its factorisation."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(sp.random(3000, 60, density=0.3, format="csr", random_state=0))
+    y = np.where(X @ rng.normal(size=60) > 0, 1.0, -1.0)
+    qp, watch = CSVC(1.0).qp(Samples(Factored(X), y, np.ones(3000))), Monitor()
+
+    def look():
+        raise Stopped(Status.TIME_LIMIT)
+
+    monkeypatch.setattr(watch, "look", look)
+    monkeypatch.setattr(smoothed_newton, "factor_spd", lambda *args: pytest.fail("a matrix was added up"))
+    near = smoothed_newton.approach(qp, qp.H.factor(), 1e-3, watch)
+    assert near.stopped is Status.TIME_LIMIT and np.isfinite(near.beta).all()
+
+
+def test_it_looks_while_the_curvature_of_few_weights_is_added_up(monkeypatch):
+    rng = np.random.default_rng(0)
+    Z = sp.csc_array(sp.random(300, 20, density=0.1, format="csc", random_state=0))
+    curve, looks = rng.uniform(size=300), []
+    problem = sparse_linear.SparseProblem(Z, np.ones(300), np.ones(300), make_loss("squared_hinge", True), 1.0, False)
+    whole = problem._curvature(Z.toarray(), curve, lambda: None)
+    monkeypatch.setattr(sparse_linear, "PIECE", 100)
+    np.testing.assert_allclose(problem._curvature(Z, curve, lambda: looks.append(1)), whole, atol=1e-12)
+    assert len(looks) >= 10
+
+
+@pytest.mark.parametrize("machine", [{"multi_class": "crammer_singer"}, {"penalty": "l1"}])
+def test_a_limit_counts_what_comes_before_the_first_step(machine, monkeypatch):
+    """Rows are sorted, or become columns; where that takes all of the time, no step follows."""
+    now, matrix = [0.0], rows_room.Rows.matrix
+
+    def slow(rows, *args):
+        now[0] += 10.0
+        return matrix(rows, *args)
+
+    monkeypatch.setattr(monitor, "clock", lambda: now[0])
+    monkeypatch.setattr(rows_room.Rows, "matrix", slow)
+    X, _ = points()
+    with pytest.warns(match="time limit"):
+        model = LinearSVC(**machine, time_limit=1.0).fit(X, np.arange(N) % 3)
+    assert not model.coef_.any() and model.status_ is Status.TIME_LIMIT
 
 
 def test_a_factor_of_low_rank_is_given_up(monkeypatch):

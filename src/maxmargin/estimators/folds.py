@@ -102,9 +102,11 @@ def _row_hashes(X: Any, seed: int) -> np.ndarray:
 
 def without_copies(X: Any, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
-    kinds = np.column_stack([_row_hashes(X, 0), labels.astype(np.uint64)])
-    _, first, kind = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    kind = kind.ravel()
+    key = _row_hashes(X, 0)
+    order = np.lexsort((labels, key))
+    new = np.r_[True, (np.diff(key[order]) != 0) | (np.diff(labels[order]) != 0)]
+    first, kind = order[new], np.empty(len(labels), np.int64)
+    kind[order] = np.cumsum(new) - 1
     twin = np.flatnonzero(first[kind] != np.arange(len(kind)))
     difference = X[twin] - X[first[kind[twin]]]
     same = not (abs(difference).max() > 0.0 if len(twin) else False)

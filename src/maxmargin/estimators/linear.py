@@ -191,13 +191,13 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
 
     def _run_sparse(self, rows: Rows, problems: list[Problem]) -> None:
         """Few weights: a problem for each class."""
-        started = time.perf_counter()
+        started, monitor = time.perf_counter(), Monitor(self.time_limit, self.callback, bool(self.verbose))
         X = rows.matrix()
         X = sp.csc_array(X) if sp.issparse(X) else np.asfortranarray(X, np.float64)
         bias = float(self.fit_intercept) * (1.0 if self.intercept_scaling is None else float(self.intercept_scaling))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         found: list[Any] = [None] * len(problems)
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+        with monitor, th.blas_limit(1):
 
             def solve(number: int) -> None:
                 p = problems[number]
@@ -223,7 +223,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
 
     def _run_together(self, rows: Rows, problem: Problem) -> None:
         """All classes at once."""
-        started = time.perf_counter()
+        started, monitor = time.perf_counter(), Monitor(self.time_limit, self.callback, bool(self.verbose))
         X = sp.csr_array(rows.matrix(), dtype=np.float64)
         if self._constant:  # a feature like the others
             X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), self._constant)], format="csr"))
@@ -233,7 +233,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
         machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor:
+        with monitor:
             given = self.random_state
             seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
             found = machine.solve(self._goal(problem), monitor, starts[0] if starts else None, seed)

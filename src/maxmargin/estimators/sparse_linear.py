@@ -14,6 +14,7 @@ holds as soon as the bias is the best one for these weights, which is a search a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 
 from ..goal import Goal
 from ..losses import Loss
-from ..monitor import Monitor
+from ..monitor import Monitor, Stopped
 from ..solution import Certificate, Status
 from ..solvers.parts.working_columns import Part
 
@@ -39,6 +40,7 @@ SHORTEST = 2.0**-30  # step of a line search
 BIAS_STEPS = 60  # of Newton's method for the bias
 ROUNDED = 1e-15  # of the sum of the terms: the slope along the bias is nothing then
 STALLS = 3  # looks without a smaller gap or objective before rounding is blamed
+PIECE = 1 << 23  # products of sparse entries between two looks at the clock: about a tenth of a second
 DENSE_SHARE = 0.2  # of entries that are not 0: from here on a working set's columns are an array
 
 
@@ -197,7 +199,11 @@ class SparseProblem:
                 steps -= 1
                 break
             bend = (1.0 - caution) * self.loss.curvature(m) + caution * self.loss.secant(m)
-            H = self._curvature(Z, self.cost * bend)
+            try:
+                H = self._curvature(Z, self.cost * bend, monitor.look)
+            except Stopped:
+                steps -= 1
+                break
             largest = float(np.diag(H).max())
             H[np.diag_indices(len(H))] += RIDGE * largest if largest > 0.0 else 1.0 / np.abs(x).max()  # towards 0
             part = Part(H, g, x, eps, -free, free)
@@ -215,12 +221,17 @@ class SparseProblem:
         b = float(x[-1]) if self.bias else b
         return w, b, self._values(w, b), max(1, steps)
 
-    def _curvature(self, Z: Any, curve: np.ndarray) -> np.ndarray:
-        """The Hessian of the loss on some features and the bias."""
+    def _curvature(self, Z: Any, curve: np.ndarray, look: Callable[[], object]) -> np.ndarray:
+        """The Hessian of the loss on some features and the bias; ``look`` may raise in between."""
         rows = np.flatnonzero(curve)
         if sp.issparse(Z):
-            scaled = sp.diags_array(np.sqrt(curve)) @ Z
-            H = np.asarray((scaled.T @ scaled).toarray())
+            scaled = sp.csr_array(sp.diags_array(np.sqrt(curve)) @ Z)
+            columns = sp.csr_array(scaled.T)
+            n, d = Z.shape
+            H, step = np.empty((d, d)), max(1, int(PIECE * n * d / max(1.0, float(scaled.nnz) ** 2)))
+            for a in range(0, d, step):
+                look()
+                H[a : a + step] = (columns[a : a + step] @ scaled).toarray()
         else:
             scaled = np.sqrt(curve[rows])[:, None] * Z[rows]
             H = scaled.T @ scaled

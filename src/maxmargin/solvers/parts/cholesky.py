@@ -36,11 +36,20 @@ def cholesky(
     with th.blas_limit(1):
         if len(M) < TILED_FROM:
             return _small(M)
-        U = M if in_place else np.array(M, np.float64, order="F")
+        U = M if in_place else _copied(M, look)
         for r in range(0, len(U), PANEL):
             look()
             if not _panel(U, r, min(len(U), r + PANEL), threads):
                 return None
+    return U
+
+
+def _copied(M: np.ndarray, look: Callable[[], object]) -> np.ndarray:
+    """The upper triangle of M, its columns contiguous; a matrix of other order takes as long as its factorisation."""
+    U = np.empty(M.shape, order="F")
+    for r in range(0, len(M), PANEL):
+        look()
+        U[: r + PANEL, r : r + PANEL] = M[: r + PANEL, r : r + PANEL]
     return U
 
 

@@ -105,16 +105,22 @@ class Groups:
         and v + ε; the level is where the sum of all passes what it must be.
         """
         v = -(H_beta + qp.p)
-        zero = np.clip(0.0, qp.lower, qp.upper)
+        kinked = bool(qp.eps.any())
         levels = np.zeros(self.count)
         for g in range(self.count):
-            inside = self.label == g
-            low, high, middle = qp.lower[inside], qp.upper[inside], zero[inside]
-            at = np.concatenate([(v - qp.eps)[inside], (v + qp.eps)[inside]])
-            drop = np.concatenate([high - middle, middle - low])
-            order = np.argsort(at)
-            passed = np.cumsum(drop[order]) >= high.sum() - self.sums[g]
-            levels[g] = at[order[int(passed.argmax())]] if passed.any() else at.max()
+            inside = self.label == g if self.count > 1 else slice(None)
+            low, high, at = qp.lower[inside], qp.upper[inside], v[inside]
+            drop = high - low
+            if kinked:
+                middle, eps = np.clip(0.0, low, high), qp.eps[inside]
+                at, drop = np.concatenate([at - eps, at + eps]), np.concatenate([high - middle, middle - low])
+            order = None if (drop == drop[0]).all() else np.argsort(at)
+            passed = np.cumsum(drop if order is None else drop[order]) >= high.sum() - self.sums[g]
+            if not passed.any():
+                levels[g] = at.max()
+                continue
+            rank = int(passed.argmax())
+            levels[g] = np.partition(at, rank)[rank] if order is None else at[order[rank]]
         return self._of_levels(levels)
 
     def can_balance(self, qp: QP) -> bool:

@@ -109,7 +109,8 @@ def _sampled(whole: tuple, some: np.ndarray, share: float) -> tuple:
 
 def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float, few: float, monitor: Monitor) -> Near:
     """Newton's method on these rows from where the last ones left off."""
-    d, crew, x = rows.d, rows.crew(CornerRows, vectors), near.x
+    heard: list[bool] = []  # while a matrix is added up: what is read then changes nothing that is kept
+    d, crew, x = rows.d, rows.crew(CornerRows, vectors, look=lambda: monitor.look() if heard else None), near.x
     inside, tried, steps = 0, 0, near.steps
     is_w, diagonal = np.arange(len(x)) < d, np.diag_indices(len(x))
     level = crew.sum("look", x) / rows.n
@@ -143,14 +144,17 @@ def _minimise(rows: Rows, vectors: tuple, b: np.ndarray, near: Near, tol: float,
             break
         if promise > PROMISE * hidden:
             inside = int(crew.sum("choose", WORTH_A_PLACE * max(most)))
-            M = crew.sum("normal", max(1, int(inside / enough)), steps)
-            weight = M[diagonal]
-            M[diagonal] = weight + np.where(is_w, 1.0, HELD_ETA * (widths / rho + smooth))
+            heard.append(True)
             try:
+                M = crew.sum("normal", max(1, int(inside / enough)), steps)
+                weight = M[diagonal]
+                M[diagonal] = weight + np.where(is_w, 1.0, HELD_ETA * (widths / rho + smooth))
                 factor = factor_spd(M, rows.threads, monitor.look)
             except Stopped as early:
                 stopped = early.reason
                 break
+            finally:
+                heard.clear()
         step = -cho_solve(factor, gradient, check_finite=False)
         promise = -float(gradient @ step)
         if promise <= PROMISE * hidden:
