@@ -224,13 +224,19 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
     def _run_together(self, rows: Rows, problem: Problem) -> None:
         """All classes at once."""
         started, monitor = time.perf_counter(), Monitor(self.time_limit, self.callback, bool(self.verbose))
-        X = sp.csr_array(rows.matrix(), dtype=np.float64)
+        X = rows.matrix()
+        X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, np.float64)
         if self._constant:  # a feature like the others
-            X = sp.csr_array(sp.hstack([X, np.full((rows.n, 1), self._constant)], format="csr"))
+            constant = np.full((rows.n, 1), self._constant)
+            X = sp.csr_array(sp.hstack([X, constant], format="csr")) if sp.issparse(X) else np.hstack([X, constant])
         # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
         first, labels, weight = without_copies(X, problem.y, problem.weight)
         X, cost = X[first], float(self.C) * weight
-        arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
+        if sp.issparse(X):
+            arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
+        else:  # whole rows: to look for zeros in them would take longer than to multiply by these
+            n, d = X.shape
+            arrays = (np.arange(0, n * d + 1, d), np.tile(np.arange(d), n), X.ravel())
         machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         with monitor:

@@ -46,7 +46,7 @@ def cholesky(
 
 def _copied(M: np.ndarray, look: Callable[[], object]) -> np.ndarray:
     """The upper triangle of M, its columns contiguous; a matrix of other order takes as long as its factorisation."""
-    U = np.empty(M.shape, order="F")
+    U = np.zeros(M.shape, order="F")
     for r in range(0, len(M), PANEL):
         look()
         U[: r + PANEL, r : r + PANEL] = M[: r + PANEL, r : r + PANEL]
