@@ -12,9 +12,13 @@ import numba
 import numpy as np
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites, NopythonTypeInference
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
+from numba.core.typed_passes import (
+    IRLegalization, NativeLowering, NoPythonBackend, NopythonRewrites, NopythonTypeInference,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune, FixupArgs, GenericRewrites, IRProcessing, RewriteSemanticConstants, TranslateByteCode,
+)
 from numba.extending import overload
 
 from .kept import LeafCache
@@ -129,6 +133,25 @@ class _LeafLowering(LeanLowering):
         return super().run_pass(state)
 
 
+# What there is to do for a function without others in it. The rest of numba's passes look for what leaves do not have
+# (contexts, generators, functions to put in place), or give each assignment of a variable a name of its own, as LLVM
+# does anyway.
+_PASSES = (
+    TranslateByteCode, FixupArgs, IRProcessing, RewriteSemanticConstants, DeadBranchPrune, GenericRewrites,
+    NopythonTypeInference, NopythonRewrites, IRLegalization, NativeLowering, NoPythonBackend,
+)
+
+
+class _Passes(PassManager):
+    """One after the other: numba's own looks after each how long variables live, which only few passes change."""
+
+    def _runPass(self, index, pss, internal_state) -> None:
+        pss.analysis = self._analysis
+        pss.run_initialization(internal_state)
+        pss.run_pass(internal_state)
+        pss.run_finalizer(internal_state)
+
+
 class _LeafCompiler(CompilerBase):
     """numba's compiler with passes of ours in the place of some of its own."""
 
@@ -152,12 +175,14 @@ class _LeafCompiler(CompilerBase):
             return Compiler(*self.asked).compile_extra(func)
 
     def define_pipelines(self):
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        # A function within the function would be a constant of its code. Most have none, and looking takes long.
-        closures = any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts)
-        passes.passes = [
-            (self.own.get(p, p), why) for p, why in passes.passes if closures or p is not InlineClosureLikes
-        ]
+        # A function within the function would be a constant of its code.
+        if any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts):
+            passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            passes.passes = [(self.own.get(p, p), why) for p, why in passes.passes]
+        else:
+            passes = _Passes("nopython")
+            for p in _PASSES:
+                passes.add_pass(self.own.get(p, p), p.__name__)
         passes.finalize()
         return [passes]
 

@@ -101,6 +101,19 @@ class LeanLower(Lower):
             and all(label == where or (label < where and label in dominators[where]) for where in used.get(name, ()))
         }
 
+    def lower_block(self, block) -> None:
+        """Without numba's context of an error for each instruction: if there is one, numba compiles all anew."""
+        self.pre_block(block)
+        for inst in block.body:
+            self.loc = inst.loc
+            if isinstance(inst, ir.Assign):
+                kind = self.typeof(inst.target.name)
+                argidx = inst.value.index + 1 if isinstance(inst.value, ir.Arg) else None
+                self.storevar(self.lower_assign(kind, inst), inst.target.name, argidx=argidx)
+            else:
+                self.lower_inst(inst)
+        self.post_block(block)
+
     def storevar(self, value, name, argidx=None) -> None:
         if name in self._singly_assigned_vars or argidx is not None or self._counted(self.typeof(name)):
             super().storevar(value, name, argidx=argidx)
