@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import CodeType
 from typing import Any, ClassVar
 
 import numba
 import numpy as np
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
 from numba.core.typed_passes import (
@@ -21,6 +22,7 @@ from numba.core.untyped_passes import (
 )
 from numba.extending import overload
 
+from . import apart
 from .kept import LeafCache
 from .lowering import AsideLower, InlineLower, LeanLegalization, LeanLowering, LeanRewrites, signature_of
 
@@ -119,8 +121,33 @@ class _LeafLegalization(LeanLegalization):
 class _Leaf(JITCodeLibrary):
     """The code of a leaf and its helpers: LLVM optimises them together, not each by itself before."""
 
+    def __init__(self, codegen, name: str) -> None:
+        super().__init__(codegen, name)
+        self.apart: dict[str, Future] = {}  # machine code of what is called and not linked in, by name
+
     def _optimize_functions(self, ll_module) -> None:
         ll_module.data_layout = self._codegen._data_layout
+
+    def _link(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self.apart |= getattr(library, "apart", {})
+            if not isinstance(library, _Apart):
+                self._final_module.link_in(CPUCodeLibrary._get_module_for_linking(library), preserve=True)
+        self._linking_libraries = []
+
+    def _get_module_for_linking(self):
+        """For a library of numba's own, which takes the code alone."""
+        apart.load(self._codegen, self.apart)
+        return super()._get_module_for_linking()
+
+    def finalize(self) -> None:
+        self._link()
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        apart.load(self._codegen, self.apart)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -199,11 +226,17 @@ class _Part(_Leaf):
     """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
 
     def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._link()
         self._finalize_dynamic_globals()
         self._finalized = True
+
+
+class _Apart(_Part):
+    """The code of a helper that is compiled by itself, beside its leaf."""
+
+    def compile(self, symbol: str) -> None:
+        self.finalize()
+        self.apart[symbol] = apart.submit(self._final_module.as_bitcode(), self._codegen)
 
 
 class _OnlyForLeaves(dict):
@@ -213,9 +246,10 @@ class _OnlyForLeaves(dict):
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(LeanLowering):
     _name = "maxmargin_part_lowering"
+    library: ClassVar[type] = _Part
 
     def run_pass(self, state) -> bool:
-        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = state.flags.no_cpython_wrapper = True  # here: overloads are compiled by flags
         super().run_pass(state)
         key = _OnlyForLeaves().__getitem__  # a built-in function, as numba wants it, that is equal to no other
@@ -228,6 +262,12 @@ class _PartLowering(LeanLowering):
 class _AsideLowering(_PartLowering):
     _name = "maxmargin_aside_lowering"
     lower = AsideLower
+    library = _Apart
+
+    def run_pass(self, state) -> bool:
+        super().run_pass(state)
+        state.library.compile(state.cr.fndesc.mangled_name)
+        return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

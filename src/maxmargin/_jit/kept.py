@@ -23,6 +23,7 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
+from . import apart
 from . import folders as disk
 
 __all__ = ["LeafCache", "compiling_seconds"]
@@ -57,23 +58,29 @@ class LeafCache(caching.FunctionCache):
             key = self._index_key(sig, target_context.codegen())
             for folder in disk.folders() if self._enabled else ():
                 try:
-                    kept_key, code = pickle.loads(disk.read(folder / self._file_name(key)))
+                    kept_key, code, parts = pickle.loads(disk.read(folder / self._file_name(key)))
                     if kept_key == key:
-                        return CompileResult._rebuild(target_context, *code)
+                        needed = apart.unpacked(parts)
+                        apart.load(target_context.codegen(), needed)
+                        result = CompileResult._rebuild(target_context, *code)
+                        result.library.apart = needed
+                        return result
                 except Exception:  # whatever is wrong with the file, compiling is the answer to it
                     continue
         return None
 
     def save_overload(self, sig, data) -> None:
         """Keep the compiled code for a signature, if there is a place for it."""
-        if not self._enabled or data.library.has_dynamic_globals:  # those are addresses in this process
+        parts = apart.packed(data.library)
+        # Dynamic globals are addresses in this process.
+        if not self._enabled or data.library.has_dynamic_globals or parts is None:
             return
         kept = False
         # What there may be: a full disk, a quota, a folder that cannot be written to.
         with _clock.running(), contextlib.suppress(OSError, MemoryError):
             key = self._index_key(sig, data.codegen)
             for folder in disk.folders()[-1:]:
-                disk.write(folder / self._file_name(key), dumps((key, data._reduce())))
+                disk.write(folder / self._file_name(key), dumps((key, data._reduce(), parts)))
                 kept = folder.name == disk.SOURCES  # the private folder goes with the process
         _clock.tell(kept)
 
@@ -157,8 +164,9 @@ _LOCKS = (global_compiler_lock._lock, ffi.lib._lock._lock)
 
 
 def _before_fork() -> None:
-    for lock in _LOCKS:
-        lock.acquire()
+    _LOCKS[0].acquire()
+    apart.wait()  # its threads take the second lock at times, and nobody submits anything without the first
+    _LOCKS[1].acquire()
 
 
 def _after_fork() -> None:
