@@ -1,6 +1,8 @@
 """Where compiled code is kept, and how long compiling takes. What may go wrong with it is in faults/."""
 
+import ast
 import gc
+import importlib
 import os
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import CodeType
 
 import numba
 import numpy as np
@@ -400,3 +403,138 @@ def test_the_largest_of_many_is_found_with_vectors(compiled):
     best, code = compiled(_largest, np.arange(100.0))
     assert best == 99.0
     assert "vector.reduce.fmax" in code
+
+
+@_jit.aside
+def _halved(a):
+    total = 0.0
+    for k in range(len(a)):
+        total += 0.5 * a[k]
+    return total
+
+
+@_jit.helper
+def _below(a):
+    return _halved(a) - 1.0
+
+
+@_jit.aside
+def _above(a):
+    return _halved(a) + 1.0
+
+
+def _both(a):
+    return _below(a) * _above(a)
+
+
+APART = """
+import sys
+import numpy as np
+from pathlib import Path
+from maxmargin import _jit
+from test_jit import _both
+
+_jit.folders.folders = lambda: [Path(sys.argv[1])]
+leaf = _jit.jit(_both)
+print(leaf(np.array([2.0, 4.0])), sum(leaf.stats.cache_hits.values()), len(_jit.apart._loaded))
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_what_is_compiled_beside_a_leaf_is_kept_with_it(tmp_path):
+    """In another process, where nothing but the leaf's file says what it needs."""
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", APART, str(tmp_path)],
+            env=os.environ | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [(run.returncode, run.stdout) for run in runs] == [(0, "8.0 0 2\n"), (0, "8.0 1 2\n")], runs[0].stderr
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_part_is_not_in_the_code_of_its_leaf(compiled):
+    _, code = compiled(_both, np.ones(4))
+    assert [line for line in code.splitlines() if line.startswith("declare") and "_halved" in line]
+    assert not [line for line in code.splitlines() if line.startswith("define") and "_halved" in line]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_function_of_others_can_call_what_is_compiled_beside_leaves(monkeypatch, tmp_path):
+    """And so can a leaf that numba had to compile in its own way, which is kept as it is."""
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
+    assert numba.njit(_both)(np.array([2.0, 4.0])) == 8.0
+    monkeypatch.setattr(_jit.compiler._LeafLowering, "run_pass", None)
+    leaf = _jit.jit(_both)
+    assert leaf(np.array([2.0, 4.0])) == 8.0
+    assert next(iter(leaf.overloads.values())).library.left_to_numba
+    again = _jit.jit(_both)
+    assert again(np.array([2.0, 4.0])) == 8.0
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert next(iter(again.overloads.values())).library.left_to_numba
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_part_that_cannot_be_compiled_beside_its_leaf(monkeypatch, tmp_path):
+    def broken(*args):
+        raise RuntimeError("no thread, no memory")
+
+    @_jit.aside
+    def inner(a):
+        return a[0] + 1.0
+
+    @_jit.aside
+    def outer(a):
+        return inner(a) - inner(a[1:])
+
+    def leaf(a):
+        return 2.0 * outer(a)
+
+    monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(_jit.apart, "machine_code", broken)
+    assert _jit.jit(leaf)(np.array([7.0, 3.0])) == 8.0
+
+
+def _imported(path: Path) -> dict[str, Path]:
+    """Names that a file takes from other files of the package → the files."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+        for alias in node.names:
+            beside = [folder / f"{alias.name}.py", folder / alias.name / "__init__.py"]
+            whole = [folder.with_suffix(".py"), folder / "__init__.py"]
+            found[alias.asname or alias.name] = next(p for p in (*beside, *whole) if p.is_file())
+    return found
+
+
+def _names(code: CodeType) -> set[str]:
+    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+def test_leaves_read_nothing_from_files_that_do_not_count():
+    """Compiled code is kept for the contents of some files; what is read from another one could change unseen."""
+    root = Path(_jit.__file__).parents[1]
+    hashed, leaves, taken = set(_jit.folders.hashed(root)), 0, 0
+    for path in hashed:
+        name = ".".join(("maxmargin", *path.relative_to(root).with_suffix("").parts))
+        module, imported = importlib.import_module(name.removesuffix(".__init__")), _imported(path)
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
+                continue
+            kinds = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
+            if not kinds & {"jit", "helper", "aside", "inline", "by_types"}:
+                continue
+            function = getattr(module, node.name)
+            leaves += 1
+            for used in _names(getattr(function, "py_func", function).__code__) & imported.keys():
+                taken += 1
+                assert imported[used] in hashed, f"{path.name}: {node.name} reads {used} from {imported[used].name}"
+    assert leaves > 100
+    assert taken > 30

@@ -15,6 +15,7 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin import LinearSVC, LinearSVR
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.gram import Kernel, KernelGram
 from maxmargin.solvers import solve
@@ -23,7 +24,7 @@ from maxmargin.solvers.parts.working_sets import Sizes
 rng = np.random.default_rng(0)
 X = np.where(rng.random((30, 8)) < 0.2, rng.normal(size=(30, 8)), 0.0)
 y = np.sign(X.sum(axis=1) + 0.3 * rng.normal(size=30))
-out = {"compiled": not numba.config.DISABLE_JIT, "kernels": {}, "solutions": {}}
+out = {"compiled": not numba.config.DISABLE_JIT, "kernels": {}, "solutions": {}, "weights": {}}
 for form, make in (("dense", np.asarray), ("sparse", sp.csr_matrix)):
     for name in ("linear", "poly", "rbf", "sigmoid", "laplacian"):
         gram = KernelGram(Kernel(name, gamma=0.3, coef0=0.5), make(X))
@@ -39,6 +40,11 @@ for form, make in (("dense", np.asarray), ("sparse", sp.csr_matrix)):
                 out["solutions"][f"{label} {form} {solver} {'large' if large else 'small'}"] = [
                     solution.status.name, solution.certificate.dual, solution.certificate.gap
                 ]
+for form, make in (("dense", np.asarray), ("sparse", sp.csr_matrix)):
+    for fit in (LinearSVC(loss="hinge", solver="sor", tol=1e-6), LinearSVR(solver="sor", tol=1e-6)):
+        machine = fit.fit(make(X), y)
+        coef = machine.coef_.toarray() if sp.issparse(machine.coef_) else machine.coef_
+        out["weights"][f"{type(fit).__name__} {form}"] = np.ravel(coef).tolist()
 print(json.dumps(out))
 """
 LARGE = {"matrix": 0, "pairs": 0, "block": 4, "grow": 7, "shrink": 10, "merge": 0}
@@ -82,3 +88,12 @@ def test_solutions_agree(results):
         assert status == other_status == "CONVERGED", name
         assert dual == pytest.approx(other_dual, rel=1e-6), name
         assert max(gap, other_gap) < 1e-4, name
+
+
+def test_linear_machines_agree(results):
+    """Their sweeps choose functions by the types of their arguments."""
+    compiled, plain = results
+    assert len(compiled["weights"]) == 4
+    for name, weights in compiled["weights"].items():
+        assert np.linalg.norm(weights) > 0.1, name
+        np.testing.assert_allclose(weights, plain["weights"][name], atol=1e-4, err_msg=name)

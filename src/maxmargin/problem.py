@@ -41,7 +41,8 @@ from .solution import Certificate
 
 __all__ = ["QP", "ERM"]
 
-GAP_ROUNDING = 1e-12  # of the objective: a negative gap of that size is rounding, a larger one a constraint not held
+# Of the objective: a negative gap of that size is rounding, a larger one a constraint not held; leaves read it.
+GAP_ROUNDING = 1e-12
 SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SHORT = 1 << 20  # bytes: these are copied and compared in a tenth of the time that a hash takes

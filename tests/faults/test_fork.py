@@ -94,8 +94,34 @@ for thread in threads + forking:
     assert not thread.is_alive()
 """
 
+BESIDE = """
+from maxmargin import SVC
 
-@pytest.mark.parametrize("story", [FROM_ANOTHER_THREAD, FROM_WITHIN, MANY], ids=["another thread", "within", "many"])
+X = np.random.default_rng(0).normal(size=(60, 4))
+y = np.arange(60) % 3
+parts = _jit.apart.machine_code
+
+
+def slow(*args):
+    # A part of a leaf, in a thread that holds no lock of numba's.
+    started.set()
+    time.sleep(0.05)
+    return parts(*args)
+
+
+_jit.apart.machine_code = slow
+fitting = threading.Thread(target=lambda: SVC().fit(X, y))
+fitting.start()
+assert started.wait(60)
+forked(lambda: SVC().fit(X, y))
+fitting.join(60)
+assert not fitting.is_alive()
+forked(lambda: SVC().fit(X, y))
+"""
+STORIES = {"another thread": FROM_ANOTHER_THREAD, "within": FROM_WITHIN, "many": MANY, "beside": BESIDE}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_forking_while_compiling(story, tmp_path):
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT + story],

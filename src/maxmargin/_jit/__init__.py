@@ -8,6 +8,7 @@ thread layer aborts the process when two Python threads enter it at once.
 | --- | --- |
 | `compiler` | the decorators, and numba's compiler as they use it |
 | `lowering` | the step of it that writes LLVM's code, shortened |
+| `apart` | parts of leaves that are compiled beside them, in other threads |
 | `functions` | what leaves call that numba does not have |
 | `kept` | compiled leaves on disk, the clock of the compiler, forks |
 | `folders` | where on disk that is, and whom we trust |

@@ -19,11 +19,11 @@ from numba.core import config
 from numba.core.codegen import _parse_refprune_flags
 from numba.core.llvm_bindings import create_pass_builder
 
-__all__ = ["load", "packed", "submit", "unpacked", "wait"]
+__all__ = ["Kept", "Part", "load", "packed", "wait", "with_parts"]
 
 ADDRESSES = b"numba.dynamic.globals"  # how numba calls variables that hold addresses of this process
 
-_waiting: deque[tuple[Future, bytes, object]] = deque()
+_waiting: deque[Part] = deque()
 _threads: set[threading.Thread] = set()
 _changing = threading.Lock()  # of the two above
 _loaded: set[str] = set()  # names of the parts that the engine has
@@ -39,9 +39,6 @@ def machine_code(bitcode: bytes, codegen) -> bytes:
     codegen._customize_tm_options(options)
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
     module = llvm.parse_bitcode(bitcode, llvm.create_context())
-    for function in module.functions:
-        if not function.is_declaration and function.linkage == llvm.Linkage.external:
-            function.linkage = "weak_odr"  # leaves that are loaded from disk bring the same parts
     for cheap in (True, False):
         builder = create_pass_builder(
             machine,
@@ -67,29 +64,45 @@ def machine_code(bitcode: bytes, codegen) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+class Part:
+    """LLVM's code of a part, which threads make machine code of: as many as there are processors but for this one's."""
+
+    def __init__(self, module, codegen) -> None:
+        module = module.clone()
+        for function in module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "weak_odr"  # leaves that are loaded from disk bring the same parts
+        self.bitcode, self.codegen = module.as_bitcode(), codegen
+        self.code: Future = Future()
+        with _changing:
+            _waiting.append(self)
+            if len(_threads) < max(1, (os.cpu_count() or 1) - 1):
+                thread = threading.Thread(target=_work, name="maxmargin compiles")
+                thread.start()
+                _threads.add(thread)
+
+
+class Kept:
+    """Machine code of a part that was on disk."""
+
+    bitcode = b""
+
+    def __init__(self, code: bytes) -> None:
+        self.code: Future = Future()
+        self.code.set_result(code)
+
+
 def _work() -> None:
     while True:
         with _changing:
             if not _waiting:
                 _threads.discard(threading.current_thread())
                 return
-            future, bitcode, codegen = _waiting.popleft()
+            part = _waiting.popleft()
         try:
-            future.set_result(machine_code(bitcode, codegen))
+            part.code.set_result(machine_code(part.bitcode, part.codegen))
         except BaseException as problem:
-            future.set_exception(problem)
-
-
-def submit(bitcode: bytes, codegen) -> Future:
-    """Make machine code in another thread: as many at once as there are processors but for this one's."""
-    future: Future = Future()
-    with _changing:
-        _waiting.append((future, bitcode, codegen))
-        if len(_threads) < max(1, (os.cpu_count() or 1) - 1):
-            thread = threading.Thread(target=_work, name="maxmargin compiles")
-            _threads.add(thread)
-            thread.start()
-    return future
+            part.code.set_exception(problem)
 
 
 def wait() -> None:
@@ -98,27 +111,28 @@ def wait() -> None:
         thread.join()
 
 
-def load(codegen, parts: dict[str, Future]) -> None:
+def load(codegen, parts: dict[str, Part | Kept]) -> None:
     """Hand parts to the engine, by name: once, whichever leaf brings them."""
-    for name, code in parts.items():
+    for name, part in parts.items():
         if name not in _loaded:
-            codegen._engine._ee.add_object_file(llvm.ObjectFileRef.from_data(code.result()))
+            codegen._engine._ee.add_object_file(llvm.ObjectFileRef.from_data(part.code.result()))
             _loaded.add(name)
+
+
+def with_parts(module, parts: dict[str, Part | Kept]):
+    """The code of a library and of its parts in one module, for whoever wants it so."""
+    module = module.clone()
+    for part in parts.values():
+        if part.bitcode:
+            module.link_in(llvm.parse_bitcode(part.bitcode))
+    return module
 
 
 def packed(library) -> dict[str, bytes] | None:
     """What a library needs beside its own code, to be kept with it; None if it cannot be kept."""
     if hasattr(library, "apart"):
-        parts = {name: code.result() for name, code in library.apart.items()}
+        parts = {name: part.code.result() for name, part in library.apart.items()}
         return None if any(ADDRESSES in code for code in parts.values()) else parts
-    # A library of numba's own may call what a helper of ours brought.
+    # A library of numba's own may call what a leaf of ours has brought from disk.
     called = (function.name for function in library._final_module.functions if function.is_declaration)
     return None if any(name in _loaded for name in called) else {}
-
-
-def unpacked(parts: dict[str, bytes]) -> dict[str, Future]:
-    done: dict[str, Future] = {}
-    for name, code in parts.items():
-        done[name] = Future()
-        done[name].set_result(code)
-    return done

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable
-from concurrent.futures import Future
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -123,7 +122,8 @@ class _Leaf(JITCodeLibrary):
 
     def __init__(self, codegen, name: str) -> None:
         super().__init__(codegen, name)
-        self.apart: dict[str, Future] = {}  # machine code of what is called and not linked in, by name
+        self.apart: dict[str, apart.Part | apart.Kept] = {}  # machine code of what is called and not linked in, by name
+        self.left_to_numba = False  # whether the compiler below could not do it, or a helper
 
     def _optimize_functions(self, ll_module) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -132,14 +132,15 @@ class _Leaf(JITCodeLibrary):
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self.apart |= getattr(library, "apart", {})
+            self.left_to_numba |= getattr(library, "left_to_numba", False)
             if not isinstance(library, _Apart):
                 self._final_module.link_in(CPUCodeLibrary._get_module_for_linking(library), preserve=True)
         self._linking_libraries = []
 
     def _get_module_for_linking(self):
         """For a library of numba's own, which takes the code alone."""
-        apart.load(self._codegen, self.apart)
-        return super()._get_module_for_linking()
+        module = super()._get_module_for_linking()
+        return apart.with_parts(module, self.apart) if self.apart else module
 
     def finalize(self) -> None:
         self._link()
@@ -199,7 +200,9 @@ class _LeafCompiler(CompilerBase):
         try:
             return super().compile_extra(func)
         except Exception:  # another numba may have other insides, and says best what is wrong with a leaf
-            return Compiler(*self.asked).compile_extra(func)
+            result = Compiler(*self.asked).compile_extra(func)
+            result.library.left_to_numba = True
+            return result
 
     def define_pipelines(self):
         # A function within the function would be a constant of its code.
@@ -236,7 +239,7 @@ class _Apart(_Part):
 
     def compile(self, symbol: str) -> None:
         self.finalize()
-        self.apart[symbol] = apart.submit(self._final_module.as_bitcode(), self._codegen)
+        self.apart[symbol] = apart.Part(self._final_module, self._codegen)
 
 
 class _OnlyForLeaves(dict):
@@ -330,4 +333,6 @@ def by_types(choose: Callable) -> Any:
 
     LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
     """
+    if numba.config.DISABLE_JIT:
+        return lambda *args: choose(*args)(*args)
     return overload(choose, jit_options=PART)(choose)

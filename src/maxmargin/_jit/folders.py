@@ -25,7 +25,7 @@ import llvmlite
 import numba
 import numpy as np
 
-__all__ = ["cache_dir", "folders", "read", "write", "SOURCES"]
+__all__ = ["cache_dir", "folders", "hashed", "read", "write", "SOURCES"]
 
 PRIVATE = 0o700  # the mode of folders that we choose
 READABLE = 0o755  # of a folder that the user names: one account may fill it for others, who only read it
@@ -40,13 +40,21 @@ def _source_hash() -> str:
     versions = f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version_info[:2]}"
     digest = hashlib.sha256(versions.encode())
     root = Path(__file__).parent.parent
-    sources = sorted(root.rglob("*.py"))
+    sources = hashed(root)
     for path in sources:
-        source = path.read_bytes()
-        if b"_jit import" in source or path.parent.name == "_jit":
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(source)
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16] if sources else ""
+
+
+def hashed(root: Path) -> list[Path]:
+    """The source files below a folder that hold leaves, or numbers of which a comment says that leaves read them."""
+    words = (b"_jit import", b"leaves read it")
+    return [
+        path
+        for path in sorted(root.rglob("*.py"))
+        if path.parent.name == "_jit" or any(map(path.read_bytes().__contains__, words))
+    ]
 
 
 SOURCES = _source_hash()  # of what is imported now: the files may be others when the first leaf is compiled

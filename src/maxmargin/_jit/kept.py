@@ -58,12 +58,12 @@ class LeafCache(caching.FunctionCache):
             key = self._index_key(sig, target_context.codegen())
             for folder in disk.folders() if self._enabled else ():
                 try:
-                    kept_key, code, parts = pickle.loads(disk.read(folder / self._file_name(key)))
+                    kept_key, code, parts, left_to_numba = pickle.loads(disk.read(folder / self._file_name(key)))
                     if kept_key == key:
-                        needed = apart.unpacked(parts)
+                        needed = {name: apart.Kept(part) for name, part in parts.items()}
                         apart.load(target_context.codegen(), needed)
                         result = CompileResult._rebuild(target_context, *code)
-                        result.library.apart = needed
+                        result.library.apart, result.library.left_to_numba = needed, left_to_numba
                         return result
                 except Exception:  # whatever is wrong with the file, compiling is the answer to it
                     continue
@@ -75,12 +75,12 @@ class LeafCache(caching.FunctionCache):
         # Dynamic globals are addresses in this process.
         if not self._enabled or data.library.has_dynamic_globals or parts is None:
             return
-        kept = False
+        kept, left_to_numba = False, getattr(data.library, "left_to_numba", True)
         # What there may be: a full disk, a quota, a folder that cannot be written to.
         with _clock.running(), contextlib.suppress(OSError, MemoryError):
             key = self._index_key(sig, data.codegen)
             for folder in disk.folders()[-1:]:
-                disk.write(folder / self._file_name(key), dumps((key, data._reduce(), parts)))
+                disk.write(folder / self._file_name(key), dumps((key, data._reduce(), parts, left_to_numba)))
                 kept = folder.name == disk.SOURCES  # the private folder goes with the process
         _clock.tell(kept)
 

@@ -17,7 +17,7 @@ from .least_squares import least_squares
 __all__ = ["BIG", "Groups", "feasible", "midway", "offsets", "pairs_keep"]
 
 SUM_ROUNDING = 1e-11  # of the terms of a sum: what a group may lack that its boxes cannot give
-BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number
+BIG = 1e300  # stands for infinity where a sum or a product with it must stay a number; leaves read it
 
 
 @dataclass(frozen=True)
