@@ -12,12 +12,23 @@ import numba
 import numpy as np
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
-from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.rewrites import rewrite_registry
+from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
-    IRLegalization, NativeLowering, NoPythonBackend, NopythonRewrites, NopythonTypeInference,
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonRewrites,
+    NopythonTypeInference,
 )
 from numba.core.untyped_passes import (
-    DeadBranchPrune, FixupArgs, GenericRewrites, IRProcessing, RewriteSemanticConstants, TranslateByteCode,
+    DeadBranchPrune,
+    FixupArgs,
+    GenericRewrites,
+    IRProcessing,
+    RewriteSemanticConstants,
+    TranslateByteCode,
 )
 from numba.extending import overload
 
@@ -108,6 +119,35 @@ class _TypeInference(NopythonTypeInference):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class _Processing(IRProcessing):
+    """Without the lives of variables, which nobody asks for before the end."""
+
+    _name = "maxmargin_ir_processing"
+
+    def run_pass(self, state) -> bool:
+        state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _EarlyRewrites(GenericRewrites):
+    """numba's own rewrites, without the lives of variables after them."""
+
+    _name = "maxmargin_early_rewrites"
+
+    def run_pass(self, state) -> bool:
+        blocks = state.func_ir.blocks
+        for kind in rewrite_registry.rewrites["before-inference"]:
+            rewrite, todo = kind(state), list(blocks)
+            while todo:
+                label = todo.pop()
+                if rewrite.match(state.func_ir, blocks[label], state.typemap, state.calltypes):
+                    blocks[label] = rewrite.apply()
+                    todo.append(label)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class _LeafRewrites(LeanRewrites):
     _name = "maxmargin_leaf_rewrites"
 
@@ -135,7 +175,7 @@ class _Leaf(JITCodeLibrary):
             self.left_to_numba |= getattr(library, "left_to_numba", False)
             if not isinstance(library, _Apart):
                 self._final_module.link_in(CPUCodeLibrary._get_module_for_linking(library), preserve=True)
-        self._linking_libraries = []
+        self._linking_libraries.clear()
 
     def _get_module_for_linking(self):
         """For a library of numba's own, which takes the code alone."""
@@ -165,8 +205,17 @@ class _LeafLowering(LeanLowering):
 # (contexts, generators, functions to put in place), or give each assignment of a variable a name of its own, as LLVM
 # does anyway.
 _PASSES = (
-    TranslateByteCode, FixupArgs, IRProcessing, RewriteSemanticConstants, DeadBranchPrune, GenericRewrites,
-    NopythonTypeInference, NopythonRewrites, IRLegalization, NativeLowering, NoPythonBackend,
+    TranslateByteCode,
+    FixupArgs,
+    _Processing,
+    RewriteSemanticConstants,
+    DeadBranchPrune,
+    _EarlyRewrites,
+    NopythonTypeInference,
+    NopythonRewrites,
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
 )
 
 
@@ -206,7 +255,9 @@ class _LeafCompiler(CompilerBase):
 
     def define_pipelines(self):
         # A function within the function would be a constant of its code.
-        if any(isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts):
+        if self.state.func_id.is_generator or any(
+            isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts
+        ):
             passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes.passes = [(self.own.get(p, p), why) for p, why in passes.passes]
         else:

@@ -69,17 +69,16 @@ def _whole_index(index) -> list | None:
 
 
 class LeanLower(Lower):
-    def init(self) -> None:
-        super().init()
-        if not self._disable_sroa_like_opt and not self.func_ir.func_id.is_generator:
-            self._singly_assigned_vars |= self._assigned_once()
+    def _find_singly_assigned_variable(self) -> None:
+        """The variables with one assignment, which comes before each of their uses on every way through the code.
 
-    def _counted(self, kind) -> bool:
-        return self.context.enable_nrt and self.context.data_model_manager[kind].contains_nrt_meminfo()
-
-    def _assigned_once(self) -> set[str]:
-        """The variables with one assignment, which comes before each of their uses on every way through the code."""
-        blocks = self.blocks
+        One that counts references has all its uses in the same block.
+        """
+        self._blk_local_varmap: dict[str, Any] = {}
+        self._singly_assigned_vars: set[str] = set()
+        blocks = self.func_ir.blocks
+        if self._disable_sroa_like_opt:
+            return
         defined: dict[str, list] = {}
         for label, block in blocks.items():
             for inst in block.find_insts(ir.Assign):
@@ -92,14 +91,17 @@ class LeanLower(Lower):
             for inst in block.find_insts(ir.Del):
                 used.setdefault(inst.value, set()).add(label)
         dominators = compute_cfg_from_blocks(blocks).dominators()
-        return {
-            name
-            for name, (label, *more) in defined.items()
-            if not more
-            and not self._counted(self.typeof(name))
-            # Blocks are written in the order of their labels.
-            and all(label == where or (label < where and label in dominators[where]) for where in used.get(name, ()))
-        }
+        for name, (label, *more) in defined.items():
+            if not more and all(
+                label == where
+                # Blocks are written in the order of their labels.
+                or (label < where and label in dominators[where] and not self._counted(self.typeof(name)))
+                for where in used.get(name, ())
+            ):
+                self._singly_assigned_vars.add(name)
+
+    def _counted(self, kind) -> bool:
+        return self.context.enable_nrt and _refers(self.context, kind)
 
     def lower_block(self, block) -> None:
         """Without numba's context of an error for each instruction: if there is one, numba compiles all anew."""
@@ -264,11 +266,20 @@ class LeanLower(Lower):
         return self.builder.insert_value(pair, valid, 1)
 
 
+_REFERS: dict = {}  # type → whether it refers to memory that is counted
+
+
+def _refers(context, kind) -> bool:
+    if kind not in _REFERS:
+        _REFERS[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
+    return _REFERS[kind]
+
+
 def _allocates(state) -> bool:
     """Whether a function makes an array, or returns one: then references to arrays are counted."""
 
     def refers(kind) -> bool:
-        return state.targetctx.data_model_manager[kind].contains_nrt_meminfo()
+        return _refers(state.targetctx, kind)
 
     def view(value) -> bool:
         if not isinstance(value, ir.Expr):
