@@ -48,8 +48,8 @@ def _source_hash() -> str:
 
 
 def hashed(root: Path) -> list[Path]:
-    """The source files below a folder that hold leaves, or numbers of which a comment says that leaves read them."""
-    words = (b"_jit import", b"leaves read it")
+    """The source files below a folder that hold leaves, or numbers of which they say that leaves read them."""
+    words = (b"_jit import", b"leaves read")
     return [
         path
         for path in sorted(root.rglob("*.py"))

@@ -1,4 +1,7 @@
-"""How far steps go: the accuracies that they aim at, how they notice that they stall, how long they run unwatched."""
+"""How far steps go: the accuracies that they aim at, how they notice that they stall, how long they run unwatched.
+
+Compiled leaves read some of its numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What rounding does to numbers of 53 bits, by how far they have come since they were rounded first.
 
 All are shares, of the largest term, entry or singular value at hand; a unit in the last place is 2.2e-16. Ten times
-more or less changes next to nothing (benchmarks/constants.py), so that one number serves all who need it.
+more or less changes next to nothing (benchmarks/constants.py), so that one number serves all who need it;
+leaves read them, too.
 """
 
 from __future__ import annotations
