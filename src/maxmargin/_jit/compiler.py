@@ -232,6 +232,7 @@ class _Passes(PassManager):
 class _LeafCompiler(CompilerBase):
     """numba's compiler with passes of ours in the place of some of its own."""
 
+    short = True  # whether the passes that most leaves need are enough
     own: ClassVar[dict[type, type]] = {
         NopythonTypeInference: _TypeInference,
         NopythonRewrites: _LeafRewrites,
@@ -248,16 +249,21 @@ class _LeafCompiler(CompilerBase):
     def compile_extra(self, func):
         try:
             return super().compile_extra(func)
-        except Exception:  # another numba may have other insides, and says best what is wrong with a leaf
+        except Exception:
+            if self.short:  # a variable may have several types, which all of numba's passes tell apart
+                longer = type(self)(*self.asked)
+                longer.short = False
+                return longer.compile_extra(func)
+            # Another numba may have other insides, and says best what is wrong with a leaf.
             result = Compiler(*self.asked).compile_extra(func)
             result.library.left_to_numba = True
             return result
 
     def define_pipelines(self):
+        func_id = self.state.func_id
         # A function within the function would be a constant of its code.
-        if self.state.func_id.is_generator or any(
-            isinstance(constant, CodeType) for constant in self.state.func_id.code.co_consts
-        ):
+        within = any(isinstance(constant, CodeType) for constant in func_id.code.co_consts)
+        if within or func_id.is_generator or not self.short:
             passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes.passes = [(self.own.get(p, p), why) for p, why in passes.passes]
         else:
