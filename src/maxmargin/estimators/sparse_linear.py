@@ -3,8 +3,9 @@
     repeat
         θ_i <- c_i y_i ℓ'(m_i),  g <- Xᵀθ                     one look at all features
         W   <- features with w_j ≠ 0, and as many again of those with the largest |g_j| > 1
-        Newton's method on W: the second-order model of the loss with ‖w‖₁ itself, solved as a Potential SVM's columns
-        are (solvers/parts/working_columns.py), and a line search
+        while many of W are new and sparse: sweeps over W, one weight at a time
+        then Newton's method on W: the second-order model of the loss with ‖w‖₁ itself, and a line search; sparse models
+        are solved by solvers/parts/sparse_model.py, others as a Potential SVM's columns are (working_columns.py)
     until the gap meets the goal
 
 The dual is  max −Σ c_i ℓ*(u_i)  s.t. |Xᵀθ| ≤ 1, θ_i = c_i y_i u_i, and Σθ = 0 for a bias that nothing penalises. Slopes
@@ -25,14 +26,17 @@ from ..goal import Goal
 from ..losses import Loss
 from ..monitor import Monitor, Stopped
 from ..solution import Certificate, Status
+from ..solvers.parts.sparse_model import SparseModel, loss_sweeps
 from ..solvers.parts.working_columns import Part
 
 __all__ = ["SparseProblem", "SparseWeights", "steepest"]
 
 FIRST = 128  # features of the first working set, and added at least
-INNER = 0.1  # of the largest violation of all is what a working set may keep
+INNER = 0.3  # of the largest violation of all is what a working set may keep
 NEWTON_STEPS = 30  # on one working set
 MODEL = 0.1  # of a working set's violation is what its model may keep
+SWEEPS = 10  # on the loss itself
+SETTLED = 0.1  # of a working set's weights may be 0 where Newton steps are worth it
 CAUTION = 0.1  # of the share of that parabola is left after a whole step
 RIDGE = 1e-13  # of the largest curvature, for weights that have none
 ENOUGH = 1e-4  # of the decrease that the model promises
@@ -179,68 +183,105 @@ class SparseProblem:
     def _on(
         self, W: np.ndarray, w: np.ndarray, b: float, f: np.ndarray, tolerance: float, monitor: Monitor, most: int
     ) -> tuple:
-        """Newton steps on some features and the bias; the weights, bias, values and how many steps were made."""
-        Z = self.X[:, W]
-        if sp.issparse(Z) and Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
-            Z = Z.toarray(order="F")
-        d = len(W)
+        """Steps on some features and the bias; the weights, bias, values and how many steps were made."""
+        Z, d = self._columns(W), len(W)
         eps = np.append(np.ones(d), [1.0 if self.penalised else 0.0] if self.bias else [])
         x = np.append(w[W], [b] if self.bias else [])
-        free = np.full(len(x), np.inf)
+        steps = 0
+        if sp.issparse(Z) and float(np.mean(x == 0.0)) > SETTLED:
+            f, steps, most = self._swept(Z, x, eps, f, monitor), 1, 0
         # A loss that is a line here and a parabola there has no curvature where it is a line. A parabola above it does.
-        steps, caution = 0, 1.0
-        for steps in range(1, most + 1):
+        caution = 1.0
+        for _ in range(most):
             m = self.y * f
-            theta = self.cost * self.y * self.loss.slope(m)
-            g = np.append(np.asarray(Z.T @ theta), [self.bias * theta.sum()] if self.bias else [])
+            g = np.asarray(Z.T @ (self.cost * self.y * self.loss.slope(m)))
             falls = np.where(x == 0.0, np.maximum(np.abs(g) - eps, 0.0), np.abs(g + eps * np.sign(x)))
             worst = float(falls.max(initial=0.0))
             if not worst > tolerance or monitor.stop_now() is not None:
-                steps -= 1
                 break
+            steps += 1
             bend = (1.0 - caution) * self.loss.curvature(m) + caution * self.loss.secant(m)
             try:
-                H = self._curvature(Z, self.cost * bend, monitor.look)
+                new = self._model(Z, self.cost * bend, g, x, eps, MODEL * worst, monitor)
             except Stopped:
                 steps -= 1
                 break
-            largest = float(np.diag(H).max())
-            H[np.diag_indices(len(H))] += RIDGE * largest if largest > 0.0 else 1.0 / np.abs(x).max()  # towards 0
-            part = Part(H, g, x, eps, -free, free)
-            part.solve(MODEL * max(worst * MODEL, tolerance), monitor, 1)
-            step = part.beta - x
-            change = np.asarray(Z @ step[:d]) + (self.bias * step[-1] if self.bias else 0.0)
-            promise = float(g @ step + eps @ (np.abs(part.beta) - np.abs(x)))
-            t = self._length(x, step, eps, f, change, promise)
+            change = np.asarray(Z @ (new - x))
+            promise = float(g @ (new - x) + eps @ (np.abs(new) - np.abs(x)))
+            t = self._length(x, new - x, eps, f, change, promise)
             if t == 0.0 and caution == 1.0:
                 break
             caution = CAUTION * caution if t == 1.0 else 1.0
-            x, f = (part.beta if t == 1.0 else x + t * step), f + t * change
+            x, f = (new if t == 1.0 else x + t * (new - x)), f + t * change
         w = w.copy()
         w[W] = x[:d]
         b = float(x[-1]) if self.bias else b
         return w, b, self._values(w, b), max(1, steps)
 
+    def _columns(self, W: np.ndarray) -> Any:
+        """Some features, and the constant one behind them."""
+        Z, one = self.X[:, W], np.full((len(self.y), 1 if self.bias else 0), self.bias)
+        if not sp.issparse(Z):
+            return np.asfortranarray(np.hstack([Z, one]))
+        if Z.nnz > DENSE_SHARE * Z.shape[0] * Z.shape[1]:
+            return np.asfortranarray(np.hstack([Z.toarray(), one]))
+        return sp.csc_array(sp.hstack([Z, sp.csc_array(one)], format="csc"))
+
+    def _swept(self, Z: sp.csc_array, x: np.ndarray, eps: np.ndarray, f: np.ndarray, monitor: Monitor) -> np.ndarray:
+        """The values after sweeps on the loss itself, which change x: far from the optimum no model of it reaches far.
+
+        Its conjugate top · u + ½ q u² on u ≥ −steepest says all of such a loss: its slope is −min(t / q, steepest) at
+        t = top − m > 0.
+        """
+        top, q, _ = self.loss.conjugate_terms
+        short = top - self.y * f
+        loss = (1.0 / q, -self.loss.domain[0])
+        for _ in range(SWEEPS):
+            if monitor.stop_now() is not None:
+                break
+            loss_sweeps(Z.indptr, Z.indices, Z.data, self.y, self.cost, *loss, eps, x, short, 1)
+        return self.y * (top - short)
+
+    def _model(
+        self,
+        Z: Any,
+        curve: np.ndarray,
+        g: np.ndarray,
+        x: np.ndarray,
+        eps: np.ndarray,
+        tolerance: float,
+        monitor: Monitor,
+    ) -> np.ndarray:
+        """Where the second-order model of the loss with the penalty itself is least."""
+
+        def ridge(diagonal: np.ndarray) -> float:
+            largest = float(diagonal.max())
+            return RIDGE * largest if largest > 0.0 else 1.0 / float(np.abs(x).max())  # towards 0
+
+        sparse = SparseModel(Z, curve) if sp.issparse(Z) else None
+        if sparse is not None and sparse.suits:
+            return sparse.least(x, g, eps, ridge(sparse.square), tolerance, monitor)
+        H = self._curvature(Z, curve, monitor.look)
+        H[np.diag_indices(len(H))] += ridge(np.diag(H))
+        free = np.full(len(x), np.inf)
+        part = Part(H, g, x, eps, -free, free)
+        part.solve(tolerance, monitor, 1)
+        return part.beta
+
     def _curvature(self, Z: Any, curve: np.ndarray, look: Callable[[], object]) -> np.ndarray:
         """The Hessian of the loss on some features and the bias; ``look`` may raise in between."""
         rows = np.flatnonzero(curve)
-        if sp.issparse(Z):
-            scaled = sp.csr_array(sp.diags_array(np.sqrt(curve)) @ Z)
-            columns = sp.csr_array(scaled.T)
-            n, d = Z.shape
-            H, step = np.empty((d, d)), max(1, int(PIECE * n * d / max(1.0, float(scaled.nnz) ** 2)))
-            for a in range(0, d, step):
-                look()
-                H[a : a + step] = (columns[a : a + step] @ scaled).toarray()
-        else:
+        if not sp.issparse(Z):
             scaled = np.sqrt(curve[rows])[:, None] * Z[rows]
-            H = scaled.T @ scaled
-        if not self.bias:
-            return np.ascontiguousarray(H)
-        edge = self.bias * np.asarray(Z.T @ curve)
-        out = np.empty((len(H) + 1, len(H) + 1))
-        out[:-1, :-1], out[-1, :-1], out[:-1, -1], out[-1, -1] = H, edge, edge, self.bias**2 * curve.sum()
-        return out
+            return np.ascontiguousarray(scaled.T @ scaled)
+        scaled = sp.csr_array(sp.diags_array(np.sqrt(curve)) @ Z)
+        columns = sp.csr_array(scaled.T)
+        n, d = Z.shape
+        H, step = np.empty((d, d)), max(1, int(PIECE * n * d / max(1.0, float(scaled.nnz) ** 2)))
+        for a in range(0, d, step):
+            look()
+            H[a : a + step] = (columns[a : a + step] @ scaled).toarray()
+        return H
 
     def _length(self, x: np.ndarray, step: Any, eps: np.ndarray, f: Any, change: Any, promise: float) -> float:
         """A length of the step that brings a share of what the model promises, or 0."""
