@@ -69,6 +69,8 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"LinearSVC, l1{form}", fit(LinearSVC(penalty="l1"), points, target > 0)
         chances = SVC(probability=True, max_iter=STEPS)
         yield f"SVC with probabilities{form}", fit(chances, points, target > 0)
+    words = sp.random_array((SMALL * 5, SMALL * 10), density=0.02, rng=rng, format="csr")
+    yield "LinearSVC, l1, many sparse features", fit(LinearSVC(penalty="l1", C=10.0), words, score[: SMALL * 5] > 0)
     few, three = X[:SMALL], np.digitize(score[:SMALL], np.quantile(score[:SMALL], [1 / 3, 2 / 3]))
     yield "LinearSVC, all classes at once", fit(LinearSVC(multi_class="crammer_singer"), few, three)
     yield "SVC with probabilities of three classes", lambda: SVC(probability=True).fit(few, three).predict_proba(few)

@@ -215,8 +215,7 @@ def loss_sweeps(indptr, indices, data, y, cost, bend, steepest, eps, x, short, m
     """Each weight once along its slope, some times, for a loss with slope −min(bend · t, steepest) where t > 0.
 
     ``short`` is t, how far y f falls short of where the loss begins. A step is that of Newton's method, with the
-    curvature of the parabola above the loss; it is halved until it brings a share of what it promises (Yuan, Chang,
-    Hsieh & Lin 2010).
+    curvature of the parabola above the loss, halved until it brings a share of what it promises (Yuan et al. 2010).
     """
     for _ in range(most):
         for j in range(len(x)):
