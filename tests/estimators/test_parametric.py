@@ -437,3 +437,12 @@ def test_a_solver_that_cannot_says_which_can():
         ValueError, match=r"\"smo\".* was asked to keep 3 equality constraints .*; found .*; use solver=\"mpd\""
     ):
         SVR(parametric=both, solver="decomposition").fit(X, y)
+
+
+def test_a_function_of_two_large_values_contradicts_nothing():
+    """Rows of different sizes: what is small beside a constraint in other units is not rounding."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [100, 40])
+    X = np.where((y == 0) & (rng.uniform(size=140) < 0.07), 15767.0, 0.0)[:, None]
+    model = NuSVC(nu=0.01, gamma=1e-9, parametric=[lambda X: X[:, 0] ** 2]).fit(X, y)
+    assert model.status_.converged

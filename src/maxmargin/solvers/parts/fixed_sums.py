@@ -47,8 +47,11 @@ class Groups:
                 "constraints (a bias, parametric functions); found that two variables cannot move without breaking one;"
                 ' use solver="mpd", "sor" or "interior-point", which take any constraints, or "auto"'
             )
-        sums, residual, *_ = np.linalg.lstsq(columns, qp.b, rcond=None)
-        if np.abs(columns @ sums - qp.b).max() > 1e-9 * max(1.0, np.abs(qp.b).max()):
+        size = np.abs(columns).max(axis=1)
+        unit = np.where(size > 0.0, size, 1.0)  # of a constraint: functions of small numbers are not rounding
+        scaled, b = columns / unit[:, None], qp.b / unit
+        sums = np.linalg.lstsq(scaled, b, rcond=None)[0]
+        if np.abs(scaled @ sums - b).max() > 1e-9 * max(1.0, np.abs(b).max()):
             raise ValueError("a QP was asked for; found equality constraints that contradict each other; check A and b")
         return cls(label, columns, sums)
 
