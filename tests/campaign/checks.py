@@ -17,6 +17,7 @@ import maxmargin
 from . import programs, referees, textbook
 from .models import (
     FEASIBLE,
+    NOTHING,
     LinearPart,
     evidence_of,
     functions_of,
@@ -228,7 +229,9 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
         for e in evidence:
             if e.dual < -e.value_rounding - HELD * abs(e.primal):
                 report.fail("worse", f"it stopped at a dual value of {e.dual:.6g}, where it starts from 0; {why}")
-    large = max((e.relative_gap for e in evidence if e.gap > 1e3 * e.gap_rounding), default=0.0)
+    # An objective that is nothing beside that of f = 0 has no share that could be large.
+    told = [(e, NOTHING * float(part.cost @ np.abs(part.y))) for part, e in zip(parts, evidence, strict=True)]
+    large = max((e.relative_gap for e, least in told if e.gap > max(least, 1e3 * e.gap_rounding)), default=0.0)
     converged = model.status_ is maxmargin.Status.CONVERGED
     if converged and large > LARGE_GAP and problem.machine in ("SVC", "SVR") and problem.convex:
         if not fitted.messages:
