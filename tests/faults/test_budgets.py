@@ -349,10 +349,10 @@ def test_any_size_that_holds_two_rows_is_obeyed(buffers, machine, solver, rows):
     X, y = samples(100)
     variables = 200 if isinstance(machine, NuSVR) else 100
     size = rows * variables * 8
-    model = clone(machine).set_params(solver=made(solver, size / MB)).fit(X, y)
+    model = clone(machine).set_params(solver=made(solver, size / MB), tol=3e-4).fit(X, y)
     assert buffers
     assert max(nbytes for nbytes, _ in buffers) <= size
-    reference = clone(machine).set_params(solver=made("auto", "auto")).fit(X, y)
+    reference = clone(machine).set_params(solver=made("auto", "auto"), tol=3e-4).fit(X, y)
     assert model.certificate_.dual == pytest.approx(reference.certificate_.dual, rel=1e-3, abs=1e-6)
 
 
