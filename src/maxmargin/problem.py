@@ -205,10 +205,12 @@ class QP:
         grow, shrink = 0.0, 0.0
         for at in _spans(self.n):
             x, slope, eps = beta[at], s[at], self.eps[at]
-            up, down = slope + np.where(x >= 0, eps, -eps), slope + np.where(x > 0, eps, -eps)
+            up = down = slope
+            if eps.any():
+                up, down = slope + np.where(x >= 0, eps, -eps), slope + np.where(x > 0, eps, -eps)
             # np.maximum: what is no number stays none, where Python's max would drop it.
-            grow = np.maximum(grow, -up[x < self.upper[at]].min(initial=0.0))
-            shrink = np.maximum(shrink, down[x > self.lower[at]].max(initial=0.0))
+            grow = np.maximum(grow, -np.where(x < self.upper[at], up, 0.0).min(initial=0.0))
+            shrink = np.maximum(shrink, np.where(x > self.lower[at], down, 0.0).max(initial=0.0))
         return float(grow + shrink)
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:

@@ -38,3 +38,25 @@ def test_without_constraints_there_is_nothing_to_keep():
     qp = QP(np.eye(3), np.zeros(3), -1.0, 1.0)
     assert pairs_keep(qp)
     assert Groups.of(qp).count == 0
+
+
+@pytest.mark.parametrize("slopes", ["two values", "all different"])
+@pytest.mark.parametrize("seed", range(4))
+def test_balanced_multipliers_have_the_least_gap(slopes, seed):
+    """Whichever way the level is found: no level of a grid proves more."""
+    rng = np.random.default_rng(seed)
+    n = 400
+    p = rng.normal(size=n) if slopes == "all different" else np.where(rng.random(n) < 0.2, 1.0, -1.0)
+    qp = QP(np.eye(n), p, np.where(p > 0, -1.0, 0.0), np.where(p > 0, 0.0, 1.0), np.ones((1, n)), [0.0])
+    beta = np.zeros(n)
+    groups = Groups.of(qp)
+    found = groups.balanced(qp, beta, np.zeros(n))
+    least = min(qp.gap(beta, np.array([eta]), qp.gradient(beta, np.array([eta]))) for eta in np.linspace(-4, 4, 801))
+    assert qp.gap(beta, found, qp.gradient(beta, found)) <= least + 1e-9
+
+
+def test_a_violation_that_is_no_number_is_none():
+    qp = QP(np.eye(3), np.zeros(3), 0.0, 1.0)
+    assert np.isnan(qp.violation(np.array([0.5, 0.0, 1.0]), np.array([0.0, np.nan, 0.0])))
+    assert qp.violation(np.array([0.5, 0.0, 1.0]), np.array([0.0, 0.0, np.nan])) != 0.0
+    assert qp.violation(np.array([0.0, 0.0, 1.0]), np.array([2.0, -3.0, 5.0])) == 8.0
