@@ -22,6 +22,12 @@ def test_problems(first):
     assert not failures, "\n".join(failures) + "\nAlone: cd tests && python -m campaign --seed N"
 
 
+@pytest.mark.parametrize("seed", [231618, 235456, 236323, 238811, 253562])
+def test_problems_that_once_failed(seed):
+    """Nearly equal functions, a constant target, no margin, functions of two large values, no row left to sweep."""
+    assert not check_seed(seed).failures
+
+
 def plain_problem(machine):
     """The first problem of a machine without early stops and twins, on a moderate number of samples."""
     for seed in itertools.count():

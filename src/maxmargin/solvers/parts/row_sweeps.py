@@ -283,7 +283,8 @@ class RowSweeps:
         (piece, *more), features = self.pieces, self.rows.d + self.extra
         W, since = np.sort(piece.active), self.visits - self.tried
         grown = self.solved is not None and not np.array_equal(W, self.solved)  # rows left out wrongly are back
-        if more or len(W) > FINISH_UP_TO or not (grown or since >= self.wait) or self.state[W, EPS].any():
+        few = 0 < len(W) <= FINISH_UP_TO  # none is left where all rows are stuck at a bound or at 0
+        if more or not few or not (grown or since >= self.wait) or self.state[W, EPS].any():
             return False
         part = self.state[W]
         inside = int(((part[:, BETA] > part[:, LOWER]) & (part[:, BETA] < part[:, UPPER])).sum())
