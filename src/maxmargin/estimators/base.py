@@ -39,8 +39,7 @@ from .parametric import Parametric
 __all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "solved_as_published", "stacklevel"]
 
 AGAIN, FINER = 3, 0.3  # tries, and the next tolerance, where a solution meets its goal and its published form does not
-LOOSE = 0.03  # relative gap that deserves a word although tol is met
-USELESS = 0.5  # relative gap of a model that nobody should use
+LOOSE = 0.03  # relative gap from which on a model deserves a word, whether tol is met or not
 
 
 def stacklevel() -> int:
@@ -283,9 +282,9 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
                 )
             return
         advice = (
-            "The model is far from the best one; do not rely on it."
-            if not found.relative_gap < USELESS
-            else "The model can be used as it is."
+            "The model can be used as it is."
+            if Goal(gap=LOOSE).met(found)
+            else "The model may be far from the best one; do not rely on it."
         )
         warnings.warn(
             f"{name} stopped early: {self.status_.value}. The gap is {gap} of the objective, the violation "
