@@ -4,7 +4,7 @@
 
 Every fit comes from the generator of the campaign (small problems, all machines and solvers). Two threads fit at the
 same time in this process, and now and then a process of its own does. A line a minute tells what the process holds; the
-end compares with the second minute: what grows is a leak.
+end compares with what it held after a sixth of the time, when all leaves are compiled: what grows is a leak.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from threadpoolctl import threadpool_info
 import maxmargin
 from campaign.problems import make_problem
 
-LEAK = 1.2  # times what was held in the second minute, and a few megabytes, is growth
+SETTLED = 1 / 6  # of the time, after which all leaves are compiled
+LEAK = 1.2  # times what was held then, and a few megabytes, is growth
 SPARE_MB = 64.0
 
 
@@ -67,7 +68,8 @@ def main() -> int:
     before = [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
     handler = signal.getsignal(signal.SIGINT)
     seeds, errors, done = itertools.count(given.first), [], itertools.count()
-    lock, end = threading.Lock(), time.monotonic() + 60.0 * given.minutes
+    lock, begun = threading.Lock(), time.monotonic()
+    end = begun + 60.0 * given.minutes
 
     def work() -> None:
         while time.monotonic() < end:
@@ -92,7 +94,8 @@ def main() -> int:
         if child.exitcode != 0:
             errors.append(f"a process of its own ended with {child.exitcode}")
         now = held()
-        settled = now if minute == 2 else settled
+        if settled is None and time.monotonic() > begun + SETTLED * (end - begun):
+            settled = now
         print(f"minute {minute}: " + ", ".join(f"{v:.0f} {k}" for k, v in now.items()), flush=True)
     for worker in workers:
         worker.join()
