@@ -424,6 +424,20 @@ def test_a_path_is_the_machine_at_each_cost(machine):
         assert path.certificates[k][0].relative_gap <= 1e-8
 
 
+def test_a_path_calls_the_callback_that_was_given():
+    """A method belongs to its object, not to a copy of it."""
+
+    class Watch:
+        seen = 0
+
+        def look(self, step):
+            self.seen += 1
+
+    watch, s = Watch(), samples("noisy")
+    LinearSVC(callback=watch.look).path(s.X, s.y, [1.0])
+    assert watch.seen > 0
+
+
 def test_a_path_of_several_classes_with_weights_and_functions():
     s = samples("wine")
     machine = LinearSVC(loss="hinge", class_weight="balanced", parametric=lambda X: X[:, 0] > 0)

@@ -25,7 +25,22 @@ from sklearn.preprocessing import StandardScaler
 
 import maxmargin
 from estimators.samples import samples
-from maxmargin import SVC, SVDD, SVR, Decomposition, History, LinearSVC, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import (
+    PSVC,
+    PSVR,
+    SVC,
+    SVDD,
+    SVR,
+    Decomposition,
+    History,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Status,
+)
 
 MACHINES = {
     "svc": SVC(),
@@ -52,6 +67,57 @@ def same_bits(one, other) -> bool:
     """Whether two fitted models are the same to the last bit."""
     names = ("support_", "dual_coef_", "intercept_", "n_support_")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+# -- fits that fail -------------------------------------------------------------------------------------
+
+REFITTED = {
+    **MACHINES,
+    "linear kernel": SVC(kernel="linear"),
+    "linear-svc": LinearSVC(),
+    "l1": LinearSVC(penalty="l1"),
+    "crammer-singer": LinearSVC(multi_class="crammer_singer"),
+    "linear-svr": LinearSVR(),
+    "linear-one-class": LinearOneClassSVM(),
+    "psvc": PSVC(),
+    "psvr": PSVR(),
+}
+
+
+@pytest.mark.parametrize("machine", REFITTED.values(), ids=REFITTED)
+def test_a_fit_that_fails_leaves_the_machine_as_it_was(machine):
+    """Other classes, features and kernel values than the coefficients know would be read by compiled code."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    model = clone(machine).fit(X, y)
+    found, attributes = values(model, X), set(vars(model))
+
+    def fail(info):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        model.set_params(callback=fail).fit(rng.normal(size=(40, 7)), np.arange(40) % 5)
+    assert set(vars(model)) == attributes and model.n_features_in_ == 3
+    np.testing.assert_array_equal(values(model, X), found)
+
+
+def test_a_first_fit_that_fails_leaves_nothing():
+    def fail(info):
+        raise ArithmeticError
+
+    model, X, y = endless()
+    with pytest.raises(ArithmeticError):
+        model.set_params(callback=fail).fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_warning_that_is_an_error_leaves_the_model_that_it_is_about():
+    model, X, y = endless()
+    with warnings.catch_warnings(), pytest.raises(ConvergenceWarning):
+        warnings.simplefilter("error")
+        model.set_params(max_iter=2).fit(X, y)
+    assert model.status_ is Status.MAX_ITERATIONS and len(model.predict(X)) == len(X)
 
 
 # -- limits ---------------------------------------------------------------------------------------------

@@ -36,6 +36,17 @@ def test_classes_share_the_relation_and_not_their_products():
     np.testing.assert_allclose(path.alphas[-1], found, atol=1e-5)
 
 
+def test_a_path_leaves_the_machine_as_it_is():
+    """Not with the γ of other samples, nor with other labels."""
+    X, labels = WIDE[:, :5], np.where(TARGET > 0.0, 1, 0)
+    regression, classes = PSVR().fit(X, TARGET), PSVC().fit(X, labels)
+    before = regression.predict(X), classes.predict(X)
+    regression.path(10.0 * X, TARGET, [1.0])
+    classes.path(X[:, :3], np.array(["a", "b"])[labels], [1.0])
+    np.testing.assert_array_equal(regression.predict(X), before[0])
+    np.testing.assert_array_equal(classes.predict(X), before[1])
+
+
 def test_another_epsilon_keeps_the_product(monkeypatch):
     weight = np.ones(40)
     qp = PSVM(np.inf, 1.0).qp(Samples(Relation.of(WIDE, weight), TARGET, weight))

@@ -56,6 +56,16 @@ def test_linear_machines(name, classes):
     np.testing.assert_allclose(values(to_sklearn(ours), X), values(theirs, X), rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["LinearSVC", "LinearSVR"])
+def test_linear_machines_without_an_intercept(name):
+    """scikit-learn has one 0 for all classes."""
+    X, y = samples(name, 3)
+    theirs = getattr(svm, name)(fit_intercept=False).fit(X, y)
+    ours = from_sklearn(theirs)
+    np.testing.assert_allclose(values(ours, X), values(theirs, X), rtol=1e-9)
+    np.testing.assert_allclose(values(to_sklearn(ours), X), values(theirs, X), rtol=1e-9)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_probabilities(classes):
     X, y = data(classes)

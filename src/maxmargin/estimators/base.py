@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
-from typing import Any, Self
+from functools import partial, wraps
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +36,18 @@ from .onnx import Exportable
 from .parameters import MachineParameters
 from .parametric import Parametric
 
-__all__ = ["Machine", "Outcome", "Problem", "Solved", "dense", "solved_as_published", "stacklevel"]
+__all__ = [
+    "Machine",
+    "Outcome",
+    "Problem",
+    "Solved",
+    "certified_or_as_before",
+    "dense",
+    "solved_as_published",
+    "stacklevel",
+]
+
+F = TypeVar("F", bound=Callable)
 
 AGAIN, FINER = 3, 0.3  # tries, and the next tolerance, where a solution meets its goal and its published form does not
 LOOSE = 0.03  # relative gap from which on a model deserves a word, whether tol is met or not
@@ -49,6 +60,27 @@ def stacklevel() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def certified_or_as_before(fit: F) -> F:
+    """For a method ``fit``: one that fails before its model is certified leaves the estimator as it was.
+
+    Half of the attributes would be the new ones: labels of classes that the old coefficients know nothing of, a number
+    of features that compiled code would trust.
+    """
+
+    @wraps(fit)
+    def fitted(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **options)
+        except BaseException:  # Ctrl-C too, which a fit raises after it has kept its best model
+            if vars(self).get("certificate_") is before.get("certificate_"):
+                vars(self).clear()
+                vars(self).update(before)
+            raise
+
+    return fitted  # type: ignore[return-value]
 
 
 def dense(matrix: Any) -> np.ndarray:
@@ -115,6 +147,10 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
     _keeper: Callable[[int, np.ndarray], None] | None = None  # gets the coefficients of a problem now and then
     _frame: str = ""  # the library whose table X was in fit
+
+    def _unfitted(self) -> Self:
+        """A machine with the same parameters, not with copies of them as ``clone`` makes: a callback is the user's."""
+        return type(self)(**self.get_params(deep=False))
 
     # -- parameters of the solver -------------------------------------------------------------------------
 

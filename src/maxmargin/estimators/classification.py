@@ -25,7 +25,7 @@ from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import SmallProblems, SmallSolutions, certify_small, solve_small, suits
-from .base import Outcome, Problem, Solved, dense, solved_as_published, stacklevel
+from .base import Outcome, Problem, Solved, certified_or_as_before, dense, solved_as_published, stacklevel
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
@@ -56,6 +56,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         raise TypeError(f"{type(self).__name__} is an abstract machine; use SVC or NuSVC")
 
     @says_fit("Fit to samples X (n, d) and labels y (n,).")
+    @certified_or_as_before
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         check_choice(self, "probability", (False, True, "deprecated"))
         check_choice(self, "calibration", CALIBRATIONS)

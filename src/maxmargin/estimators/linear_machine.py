@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -20,7 +19,7 @@ from ..rows import Rows
 from ..rows.centre import centred, far_centre
 from ..solution import Certificate
 from ..solvers import Auto
-from .base import Machine, Outcome, Problem, Solved, dense
+from .base import Machine, Outcome, Problem, Solved, certified_or_as_before, dense
 from .checks import (
     check_choice,
     check_shared,
@@ -236,6 +235,7 @@ class LinearMachine(RowMachine):
         """Solve the problems; sets all that a fit leaves."""
 
     @says_fit("Fit to samples X (n, d) and targets y (n,).", ROWS)
+    @certified_or_as_before
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._run(*self._prepare(X, y, sample_weight))
         return self
@@ -245,7 +245,7 @@ class LinearMachine(RowMachine):
         Cs = np.asarray(Cs, np.float64)
         if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
             raise ValueError(f"Cs={Cs!r} was asked for; found no list of costs > 0; give numbers > 0")
-        machine = clone(self).set_params(C=float(Cs[0]), warm_start=True)
+        machine = self._unfitted().set_params(C=float(Cs[0]), warm_start=True)
         if getattr(machine, "probability", False):
             machine.probability = False  # a path has no probabilities
         rows, problems = machine._prepare(X, y, sample_weight)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..formulations import SVDD as SVDDFormulation
 from ..formulations import Decision, Formulation, OneClass
 from ..gram.points import make_points
-from .base import Outcome, Problem, stacklevel
+from .base import Outcome, Problem, certified_or_as_before, stacklevel
 from .calibrated import probabilities_for
 from .calibration import MARKS, density_marks, normal_share
 from .checks import check_choice, checked_weight
@@ -33,6 +33,7 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
     _moves = False  # the sum of the coefficients is not 0
 
     @says_fit("Fit to samples X (n, d); y is not looked at.", y="ignored")
+    @certified_or_as_before
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         X, _, weight = self._check_input(X, None, sample_weight, supervised=False)
         self._fit_single(X, np.ones(X.shape[0]), weight)
@@ -204,6 +205,7 @@ class LinearOneClassSVM(OutlierMixin, RowMachine):
     }
 
     @says_fit("Fit to samples X (n, d); y is not looked at.", ROWS, "ignored")
+    @certified_or_as_before
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         self._check_parameters()
         X, rows = self._check_rows(X, reset=True)

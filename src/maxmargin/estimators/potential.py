@@ -26,7 +26,7 @@ from ..monitor import Monitor, Stopped
 from ..rows.centre import variance
 from ..solution import Certificate
 from ..solvers import Auto
-from .base import Machine, Problem, Solved
+from .base import Machine, Problem, Solved, certified_or_as_before
 from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
 from .multiclass import weighed_classes
 from .parameters import documented, says_fit
@@ -210,6 +210,7 @@ class _Potential(Machine):
     # -- solving ----------------------------------------------------------------------------------------
 
     @says_fit("Fit to samples and what they should give: targets, or labels.", RELATED)
+    @certified_or_as_before
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, targets, weight = self._targets(X, y, sample_weight)
         self._solve(X, targets, weight, self._problem_names(len(targets)))
@@ -320,6 +321,8 @@ class _Potential(Machine):
     ) -> Path:
         """Solutions for a sequence of epsilons, the largest first, each found from the one before.
 
+        This machine is left as it is.
+
         Parameters
         ----------
         X, y, sample_weight : as for ``fit``
@@ -332,8 +335,8 @@ class _Potential(Machine):
         Path
             ``epsilons`` (m,), ``alphas`` (m, P) or (m, classes, P), ``intercepts``, ``certificates``, ``n_support``.
         """
-        X, targets, weight = self._targets(X, y, sample_weight)
-        return self._path(X, targets, weight, epsilons, n_epsilons)
+        machine = self._unfitted()
+        return machine._path(*machine._targets(X, y, sample_weight), epsilons, n_epsilons)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import threads as th
 from ..formulations import Decision, EpsilonSVR, Formulation
 from ..formulations import NuSVR as NuSVRFormulation
-from .base import Outcome
+from .base import Outcome, certified_or_as_before
 from .calibrated import probabilities_for
 from .calibration import laplace_width
 from .checks import check_choice, is_number
@@ -50,6 +50,7 @@ class _KernelRegressor(RegressorMixin, SingleMachine):
     }
 
     @says_fit("Fit to samples X (n, d) and targets y (n,).")
+    @certified_or_as_before
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         check_choice(self, "probability", (False, True))
         X, y, weight = self._check_input(X, y, sample_weight)

@@ -17,6 +17,7 @@ from ..goal import Goal
 from ..gram import Relation
 from ..monitor import Monitor
 from ..solvers import Auto
+from .base import certified_or_as_before
 from .checks import check_sparse, checked_weight, need
 from .onnx import Exportable
 from .potential import PATH_LENGTH, SMALLEST_SHARE, Path, signs, walk
@@ -113,6 +114,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         self.callback = callback
         self.verbose = verbose
 
+    @certified_or_as_before
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Rank and choose features.
 
@@ -151,10 +153,10 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
                 None if wanted is None else lambda row: np.any(row, axis=0).sum() >= wanted,
             )  # fmt: skip
         self._rank(path, wanted, np.max([np.abs(qp.p) for qp in qps], axis=0))
-        self.certificates_ = path.certificates[-1]
-        self.certificate_ = max(self.certificates_, key=lambda found: found.relative_gap)
         if self.n_permutations:
             self.pvalues_ = self._significance(relation, targets, weight)
+        self.certificates_ = path.certificates[-1]
+        self.certificate_ = max(self.certificates_, key=lambda found: found.relative_gap)
         return self
 
     def _goal(self, problem: Any) -> Goal:

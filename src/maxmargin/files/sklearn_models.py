@@ -55,8 +55,9 @@ def from_sklearn(model: Any) -> Any:
     name = _kind(model, ours=False)
     if name in LINEAR_MACHINES:
         params = _shared_params(model, LINEAR_MACHINES[name])
-        intercept = np.atleast_1d(model.intercept_).astype(float)
-        parts = LinearParts(name, params, dense(model.coef_), intercept, getattr(model, "classes_", None))
+        coef = dense(model.coef_)
+        intercept = np.broadcast_to(np.asarray(model.intercept_, float), len(coef)).copy()  # one 0 for all without any
+        parts = LinearParts(name, params, coef, intercept, getattr(model, "classes_", None))
         found = linear_machine(parts)
     else:
         if callable(model.kernel):
