@@ -104,6 +104,17 @@ def test_prediction_reads_the_columns_it_stands_on():
         model.predict(K[:, :-1])
 
 
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array, lambda a: a.astype(np.float32)])
+def test_a_linear_kernel_predicts_by_weights(kind, monkeypatch):
+    """What the relations to the chosen objects give, without a single relation."""
+    data, apart = kind(IRIS), sp.csr_array(kind(IRIS)).toarray().astype(np.float64)
+    model = PSVC(kernel="linear", epsilon=0.2).fit(data, FLOWER)
+    expected = apart @ apart[model.support_].T @ model._coef + model.intercept_
+    monkeypatch.delattr("maxmargin.decisions.weigh")
+    found = model.decision_function(data)
+    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(apart).max() ** 2 * np.abs(model._coef).sum())
+
+
 def test_missing_relations_are_named():
     holes = K.copy()
     holes[3, 7] = holes[4, 9] = np.nan

@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import threads as th
-from ..decisions import DecisionFunction
+from ..decisions import MOST_WEIGHTS, DecisionFunction
 from ..formulations import PSVM, Decision, Samples
 from ..goal import Goal
 from ..gram import Kernel, Relation, Unread
@@ -284,9 +284,12 @@ class _Potential(Machine):
         if not self.n_support_:
             return np.zeros((X.shape[0], len(self.intercept_))) + self.intercept_
         function = self.kernel if callable(self.kernel) else None
-        vectors = self.support_vectors_
+        vectors, weights = self.support_vectors_, None
+        if self.kernel == "linear" and len(self.intercept_) * X.shape[1] <= MOST_WEIGHTS:
+            with th.blas_limit(1):  # Σ a_j x_jᵀx: the sum over the objects costs what one sample's relations do
+                weights = np.asarray(self._coef.T @ vectors)
         return DecisionFunction(
-            self._coef.T, self.intercept_, vectors, self._kernel_, function, n_jobs=self.n_jobs
+            self._coef.T, self.intercept_, vectors, self._kernel_, function, weights=weights, n_jobs=self.n_jobs
         ).problems(X)
 
     def _read(self, X: Any) -> np.ndarray:
