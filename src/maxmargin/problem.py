@@ -159,16 +159,20 @@ class QP:
     def settled(self, beta: np.ndarray) -> np.ndarray:
         """β in its box, and on a bound or at 0 where it lies next to it: then it counts as lying there."""
         beta = np.clip(beta, self.lower, self.upper)
-        if not beta.any():
-            return np.zeros(self.n)
-        most = np.minimum(np.maximum(np.abs(self.lower), np.abs(self.upper)), np.abs(beta).max(initial=0.0))
-        for place in (np.clip(0.0, self.lower, self.upper), self.lower, self.upper):
+        used = np.flatnonzero(beta)  # 0 lies where it lies
+        x, lower, upper = beta[used], self.lower[used], self.upper[used]
+        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), np.abs(x).max(initial=0.0))
+        for place in (np.clip(0.0, lower, upper), lower, upper):
             if not np.isfinite(place).any():
                 continue
             # Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
             dust = DUST * np.where(place == 0.0, most, np.abs(place))
-            beta = np.where(np.abs(beta - place) <= np.where(np.isfinite(dust), dust, 0.0), place, beta)
-        return beta + 0.0  # without −0, which attributes do not keep: the same β would be multiplied a second time
+            x = np.where(np.abs(x - place) <= np.where(np.isfinite(dust), dust, 0.0), place, x)
+        settled = np.zeros(self.n)
+        settled[used] = (
+            x + 0.0
+        )  # without −0, which attributes do not keep: the same β would be multiplied a second time
+        return settled
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
@@ -231,7 +235,7 @@ class QP:
         gap, risk = (float(sum(column)) for column in zip(*rows, strict=True)) if rows else (0.0, 0.0)
         return gap - float(eta @ (self.A @ beta - self.b)), risk + float(eta @ self.b)
 
-    def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: slice) -> tuple[float, float]:
+    def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: Any) -> tuple[float, float]:
         """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
         eps, ridge, z = self.eps[at], self.ridge, self._best(r, at)
         d = None if ridge is None else ridge[at]
@@ -244,7 +248,7 @@ class QP:
             values -= 0.5 * d * (z * z)
         return float(np.maximum(terms, 0.0).sum()), float(values.sum())  # each gap is a maximum over z = β too
 
-    def _best(self, r: np.ndarray, at: slice) -> np.ndarray:
+    def _best(self, r: np.ndarray, at: Any) -> np.ndarray:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
         d = np.zeros(1) if self.ridge is None else self.ridge[at]

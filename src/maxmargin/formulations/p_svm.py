@@ -64,17 +64,28 @@ class PotentialQP(QP):
     def _bounds(
         self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
     ) -> tuple[float, float]:
-        """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap."""
-        boxed, risk = super()._bounds(beta, eta, s, within)
-        largest = float(np.abs(s).max(initial=0.0))
-        if len(self.A) or not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta) if beta.any() else self.p):
+        """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap.
+
+        A column with α_j = 0 and |s_j| ≤ ε adds nothing.
+        """
+        if len(self.A):
+            return super()._bounds(beta, eta, s, within)
+        size = np.abs(s)
+        busy = np.flatnonzero(~((beta == 0.0) & (size <= self.eps)))  # what is no number is busy
+        x, r = beta[busy], s[busy]
+        boxed, risk = self._row_bounds(x, r if within is None else r - within[busy] * x, busy)
+        if not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta) if beta.any() else self.p):
             return boxed, risk
         # Rounding must not leave |ts| above ε by a hair where that would count C times.
-        tightest = float(self.eps[np.abs(s) > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
+        largest = float(size.max(initial=0.0))
+        tightest = float(self.eps[size > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
         t = min(1.0, tightest / largest) if largest > 0.0 else 1.0
-        shrunk = np.clip(t * s, -self.eps, self.eps)
         residual = max(0.0, self.target_square + 2.0 * float(self.p @ beta) + float(beta @ (s - self.p)))
-        scaled = super()._bounds(beta, eta, shrunk, within)[0] + 0.5 * (1.0 - t) ** 2 * residual
+        used = np.flatnonzero(beta)  # others add nothing: |ts| ≤ ε
+        x, eps = beta[used], self.eps[used]
+        shrunk = np.clip(t * s[used], -eps, eps)
+        shrunk = shrunk if within is None else shrunk - within[used] * x
+        scaled = self._row_bounds(x, shrunk, used)[0] + 0.5 * (1.0 - t) ** 2 * residual
         return (boxed, risk) if boxed <= scaled else (scaled, np.inf)
 
 

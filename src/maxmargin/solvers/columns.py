@@ -10,7 +10,7 @@ is to find them (working sets: celer, Massias, Gramfort & Salmon 2018).
         W  <- the columns with β_j ≠ 0, and as many again that violate their conditions or are nearest to it
         solve the problem on W, with H_WW in memory:
             steps on the coordinate that violates most, until some more columns have come in
-            Newton steps on those that are not 0 and free, each on its side of 0 (parts/working_columns.py)
+            Newton steps on those that are not 0 and free, each on its side of 0 (parts/free_steps.py)
     until the certificate meets the goal
 
 Columns of a smooth kernel are nearly copies of their neighbours. When the one that violates most has moved, its

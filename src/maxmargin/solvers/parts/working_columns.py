@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs
 
 from ..._jit import jit
 from ...gram import Gram
@@ -13,6 +12,7 @@ from ...monitor import Monitor
 from ...solution import Status
 from .cholesky import cholesky
 from .coordinate_violations import violation
+from .free_steps import ANEW, RIDGE, free_steps, free_system
 from .limits import NEWTON_STEPS
 
 __all__ = ["Held", "Part"]
@@ -21,8 +21,7 @@ FRESH, FRESH_SHARE = 8, 8  # columns, or a share of those used: so many come in 
 STEPS = 5  # on coordinates for each column that is used or may come in, between Newton steps
 STEP_COST = 6  # and as many as cost what a factorisation does: each looks at all columns of the set twice
 NEWTON, NEWTON_OF_MANY = 30, 1  # steps in a row that are cut short by a bound
-RIDGE = 1e-13  # of the diagonal, and ten times as much until a factorisation succeeds
-ENOUGH = 0.3  # of the decrease up to the first bound that a step beyond it must bring
+ROOM = 2  # times the columns of a factor, and of those that come in with them, have a place in it
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,7 @@ class Part:
     ) -> None:
         self.H, self.eps, self.lower, self.upper = H, eps, lower, upper
         self.s, self.beta = s.copy(), beta.copy()
+        self.F, self.R, self.size = np.empty(0, np.int64), np.empty((0, 0)), 0  # free columns and their factor
 
     def solve(self, tolerance: float, monitor: Monitor, threads: int) -> Status | None:
         """Sweeps and Newton steps until no column of the set violates its conditions by more than the tolerance."""
@@ -76,90 +76,35 @@ class Part:
             stop = monitor.stop_now()
             if stop is not None:
                 return stop
-            for _ in range(newtons):
-                if not self._newton(threads):
-                    break
+            self._newton(newtons, threads)
         return None
 
-    def _newton(self, threads: int) -> bool:
-        """A step on the free columns, each on its side of 0; whether another one, with fewer, may lead further."""
-        F, H, g = free_system(self.H, self.s, self.beta, self.eps, self.lower, self.upper)
-        if not len(F):
-            return False
-        U, ridge, added = None, max(RIDGE * float(H.diagonal().max()), np.finfo(float).tiny), 0.0
+    def _newton(self, most: int, threads: int) -> None:
+        """Steps on the free columns, each on its side of 0, until one is not cut short by a bound."""
+        fresh = False
+        while most > 0:
+            self.size, steps, end = free_steps(
+                self.H, self.s, self.beta, self.eps, self.lower, self.upper, self.F, self.R, self.size, fresh, most
+            )  # fmt: skip
+            most -= steps
+            if end != ANEW or not self._factor(threads):
+                return
+            fresh = True
+
+    def _factor(self, threads: int) -> bool:
+        """A factor of the free columns, with room for others; whether there is one."""
+        F, H = free_system(self.H, self.beta, self.lower, self.upper)
+        U, ridge, added = None, max(RIDGE * float(H.diagonal().max(initial=0.0)), np.finfo(float).tiny), 0.0
         while U is None:
             if not ridge < 1.0:
                 return False
             H.flat[:: len(F) + 1] += ridge - added
             U, ridge, added = cholesky(H, threads), 10.0 * ridge, ridge
-        step = dpotrs(U, -g)[0]
-        return bool(advance(self.H, F, g, step, self.s, self.beta, self.lower, self.upper))
-
-
-@jit
-def free_system(H, s, beta, eps, lower, upper):
-    """The columns that are free and not 0, H on them, and the slope on their sides of 0."""
-    F = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
-    part, g = np.empty((len(F), len(F))), np.empty(len(F))
-    for k in range(len(F)):
-        j = F[k]
-        g[k] = s[j] + (eps[j] if beta[j] > 0.0 else -eps[j])
-        for i in range(len(F)):
-            part[k, i] = H[j, F[i]]
-    return F, part, g
-
-
-@jit
-def growth(H, F, g, beta, new):
-    """By how much the objective grows when the columns F become ``new``."""
-    change, total = new - beta[F], 0.0
-    for k in range(len(F)):
-        if change[k] != 0.0:
-            row, inner = H[F[k]], 0.0
-            for i in range(len(F)):
-                inner += row[F[i]] * change[i]
-            total += change[k] * (g[k] + 0.5 * inner)
-    return total
-
-
-@jit
-def advance(H, F, g, step, s, beta, lower, upper):
-    """The columns F along a step up to their first bound, or beyond it where that is worth it; whether it was cut."""
-    count, t = len(F), 1.0
-    for k in range(count):
-        j = F[k]
-        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
-        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
-        if step[k] > 0.0:
-            t = min(t, (high - beta[j]) / step[k])
-        elif step[k] < 0.0:
-            t = min(t, (low - beta[j]) / step[k])
-    first, beyond = np.empty(count), np.empty(count)
-    for k in range(count):
-        j = F[k]
-        low = max(lower[j], 0.0) if beta[j] > 0.0 else lower[j]
-        high = upper[j] if beta[j] > 0.0 else min(upper[j], 0.0)
-        first[k] = min(max(beta[j] + t * step[k], low), high)
-        if step[k] > 0.0 and (high - beta[j]) / step[k] <= t:
-            first[k] = high
-        elif step[k] < 0.0 and (low - beta[j]) / step[k] <= t:
-            first[k] = low
-        beyond[k] = min(max(beta[j] + step[k], low), high)
-    new, more = first, growth(H, F, g, beta, first)
-    if t < 1.0:
-        further = growth(H, F, g, beta, beyond)
-        if further <= ENOUGH * more:
-            new, more = beyond, further
-    if not more < 0.0:
-        return False
-    for k in range(count):
-        change = new[k] - beta[F[k]]
-        if change != 0.0:
-            beta[F[k]] = new[k]
-            row = H[F[k]]
-            for i in range(len(s)):
-                s[i] += change * row[i]
-    return t < 1.0
+        self.size = len(F)
+        room = min(len(self.beta), ROOM * (FRESH + self.size))
+        self.F, self.R = np.empty(room, np.int64), np.empty((room, room))
+        self.F[: self.size], self.R[: self.size, : self.size] = F, U
+        return True
 
 
 @jit
