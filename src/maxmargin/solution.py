@@ -33,6 +33,11 @@ class Status(Enum):
     def converged(self) -> bool:
         return self is Status.CONVERGED
 
+    @property
+    def unasked(self) -> bool:
+        """Whether a solver ended by itself: no limit, clock or user asked for it."""
+        return self in (Status.CONVERGED, Status.STALLED, Status.EXHAUSTED)
+
     def __str__(self) -> str:
         return self.value
 

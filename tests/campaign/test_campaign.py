@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from campaign import checks
 from campaign.checks import check, check_seed
+from campaign.models import linear_parts, linear_primal, linear_rows
 from campaign.problems import MACHINES, make_problem
 
 PROBLEMS = 300
@@ -22,10 +24,46 @@ def test_problems(first):
     assert not failures, "\n".join(failures) + "\nAlone: cd tests && python -m campaign --seed N"
 
 
-@pytest.mark.parametrize("seed", [231618, 235456, 236323, 238811, 253562])
+ONCE_FAILED = {
+    231618: "functions that are nearly equal",
+    233819: "functions that must tell points 2e-7 apart",
+    235456: "a constant target",
+    236323: "pairs of classes without a margin",
+    238811: "functions of two large values",
+    239800: "features from 1e-5 to 3e6: one solver has the weights, another the coefficients",
+    250102: "five points and a tube without width",
+    253562: "no row left to sweep",
+    253759: "a referee that has not converged and scores better",
+    260090: "a tiny gap and a violation above tol",
+    260875: "a tube without width, and coefficients that are rounding of C",
+    260987: "a linear kernel, features of all sizes and costs of all sizes",
+}
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
 def test_problems_that_once_failed(seed):
-    """Nearly equal functions, a constant target, no margin, functions of two large values, no row left to sweep."""
-    assert not check_seed(seed).failures
+    assert not check_seed(seed).failures, ONCE_FAILED[seed]
+
+
+@pytest.mark.parametrize("worse, told", [(0.0, True), (2e-3, False)])
+def test_a_better_score_counts_at_the_same_objective_only(worse, told, monkeypatch):
+    """A score is not what is minimised: that of a referee whose objective is worse says nothing of the optimum."""
+    problem = plain_problem("LinearSVR")
+    problem = replace(problem, params=problem.params | {"tol": 1e-4, "max_iter": -1})
+    model = checks.fit(replace(problem, params=problem.params | {"tol": 1e-7})).model
+    (part,), rows = linear_parts(problem, model), linear_rows(problem)
+
+    def referee(share):
+        return (1.0 - share) * part.w, part.bias, part.slopes
+
+    def above(share):
+        return linear_primal(problem, *rows, part, *referee(share))[0] / model.certificate_.primal - 1.0
+
+    share = brentq(lambda share: above(share) - worse, 0.0, 1.0) if worse else 0.0
+    monkeypatch.setattr(checks.referees, "linear", lambda *_: referee(share))
+    scores = iter([0.0, 1.0] * 10)
+    monkeypatch.setattr(checks, "_score", lambda *_: next(scores))
+    assert any(failure.kind == "predictions" for failure in check(problem).failures) is told
 
 
 def plain_problem(machine):

@@ -1,6 +1,7 @@
 """The choice of a solver ends: pair steps give way to the interior method, and rounding is not fought against."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,11 +9,14 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import QP, SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
-from maxmargin.formulations import CSVC, Samples
+from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
-from maxmargin.gram import Kernel, KernelGram, as_gram
+from maxmargin.gram import Factored, Kernel, KernelGram, as_gram
+from maxmargin.monitor import Monitor
+from maxmargin.rows import Rows
 from maxmargin.solution import Status
-from maxmargin.solvers import MPD, Auto, Decomposition, InteriorPoint
+from maxmargin.solvers import MPD, SOLVERS, Auto, Decomposition, InteriorPoint, judged, run
+from maxmargin.solvers.auto import Try, mixed
 from maxmargin.solvers.parts.reach import LOOKS_A_FETCH, out_of_reach, pair_patience, slope_rounding
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 from watchdog import within
@@ -73,6 +77,53 @@ def test_functions_that_are_nearly_the_same(machine):
     machine.set_params(parametric=[lambda X: X[:, 0], lambda X: np.sin(X[:, 0])], max_iter=-1)
     machine.fit(X, y if isinstance(machine, LinearSVR) else y > 0)
     assert machine.status_ is Status.CONVERGED
+
+
+def test_weights_of_one_solver_and_coefficients_of_another():
+    """Any weights bound the optimum from above and any coefficients from below, whoever has found them."""
+    X, rng = unequal(40, 3)
+    program = CSVC(C=1.3).qp(Samples(Factored(Rows.of(X)), np.where(rng.normal(size=40) > 0, 1.0, -1.0), np.ones(40)))
+    goal = Goal(gap=1e-6, exact=False)
+    best = Auto().solve(program, goal)
+    zero, spoilt = np.zeros(40), replace(best, w=best.w + 0.1, beta=best.beta)
+    upper = judged(program, goal, replace(best, w=program.weights(best.beta), beta=zero))
+    lower = judged(program, goal, spoilt)
+    assert best.status.converged and not upper.status.converged and not lower.status.converged
+    for one, other in ((upper, lower), (lower, upper)):
+        found = mixed(program, goal, one, other)
+        assert found.status is Status.CONVERGED and found.certificate.dual == best.certificate.dual
+
+
+def test_a_tiny_gap_does_not_mean_that_a_violation_is_out_of_reach(monkeypatch):
+    """A violation of 1e-7 of the targets is a gap of 1e-15 of the objective, and rounding explains neither."""
+    rng = np.random.default_rng(0)
+    y = 1e5 * rng.normal(size=60)
+    gram = KernelGram(Kernel("rbf", gamma=1.0), rng.normal(size=(60, 2)))
+    program = EpsilonSVR(C=1.0, loss="squared_epsilon_insensitive").qp(Samples(gram, y, np.ones(60)))
+    goal = Goal(violation=1e-3)
+
+    class Nearly(InteriorPoint):
+        def solve(self, *given):
+            found = super().solve(*given)
+            return replace(found, beta=found.beta + 0.01 * (np.arange(60) == 0) - 0.01 * (np.arange(60) == 1))
+
+    assert 0.0 < run(Nearly(), program, goal, None, Monitor()).certificate.relative_gap < 1e-13
+    monkeypatch.setitem(SOLVERS, "nearly", Nearly)
+    monkeypatch.setattr(Auto, "plan", lambda *_: [Try("nearly"), Try("interior-point")])
+    found = Auto().solve(program, goal)
+    assert found.status is Status.CONVERGED and found.solver == "interior-point"
+
+
+@pytest.mark.parametrize("functions", [None, [lambda X: 1e-12 * X[:, 0] ** 2]])
+def test_a_tube_without_width(functions):
+    """What ν asks of u and v beyond the function cancels: where that is 1e-11 of C, rounding is all of it."""
+    rng = np.random.default_rng(3)
+    X = 3e5 * rng.normal(size=(5, 8))
+    X[:, 4:] *= 1e-2
+    y = rng.normal(size=5)
+    machine = NuSVR(kernel="linear", C=45.0, nu=0.12, parametric=functions).fit(X, y)
+    assert machine.status_ is Status.CONVERGED and machine.epsilon_ == 0.0
+    np.testing.assert_allclose(machine.predict(X), y, atol=1e-3)
 
 
 def test_pairs_of_classes_that_pair_steps_do_not_solve():

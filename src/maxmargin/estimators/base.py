@@ -123,7 +123,24 @@ def solved_as_published(
         if goal.met(qp.certificate(*formulation.point(qp, decision))):
             break
         asked, start = replace(asked, violation=FINER * asked.violation), solution.beta
+    if qp.limits and solution.status.unasked and not goal.met(qp.certificate(*formulation.point(qp, decision))):
+        other = solved_without_limits(solver, qp, goal, monitor)
+        if other.status.converged:
+            return other, formulation.decision(qp, other)
     return solution, decision
+
+
+def solved_without_limits(solver: Auto, qp: QP, goal: Goal, monitor: Monitor) -> Solution:
+    """A solution that no limit of Aβ was asked of; it has converged if it keeps them all the same.
+
+    ν-SVR whose tube has no width reaches Σ (u − v) = ν Σ C by u and v that cancel, and the function is what rounding
+    leaves of them; without that limit they are no larger than the function needs.
+    """
+    others = np.setdiff1d(np.arange(len(qp.A)), qp.limits)
+    found = solver.solve(replace(qp, A=qp.A[others], b=qp.b[others], limits=()), goal, None, monitor)
+    eta = np.zeros(len(qp.A))
+    eta[others] = found.multipliers
+    return judged(qp, goal, replace(found, multipliers=eta))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@
 |   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method once   |
 |                                                    | mpd has cost as much, and mpd again                           |
+| a linear kernel, a smooth loss                       | as above; Newton, whose last steps are least squares          |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
 | features, functions that are nearly the same         | as above; mpd, which makes them orthogonal                    |
@@ -130,10 +131,12 @@ class Auto:
                         raise
                     continue
                 steps += found.n_iter
+                if best is not None and not goal.exact and not found.status.converged:
+                    best = mixed(problem, goal, best, found)
                 if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
                     best = found
                 # Where rounding is all that is left, no other has anything to gain.
-                spent = best.certificate.relative_gap <= ROUNDED_SOLUTION
+                spent = goal.gap < np.inf and best.certificate.relative_gap <= ROUNDED_SOLUTION
                 spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
                 final = found.status in FINAL
                 if others and found.status is Status.MAX_ITERATIONS:
@@ -180,8 +183,10 @@ class Auto:
         """The part of the table for matrices that are read by rows."""
         form = linear_form(qp.H)
         dense = qp.n <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
+        weights = form is not None and qp.primal is not None and qp.primal.loss.smooth and form.rows.d <= NEWTON_UP_TO
+        newton = [Try("newton")] * weights
         if not pairs_keep(qp):
-            return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
+            return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd"), *newton] if dense else [Try("mpd")]
         if not dense:
             last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
             if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
@@ -196,7 +201,22 @@ class Auto:
             Try("decomposition", pair_trial(qp)),
             Try("interior-point", cold=True),
             Try("decomposition", pair_trial(qp, LAST)),
+            *newton,
         ]
+
+
+def mixed(qp: QP, goal: Goal, one: Solution, other: Solution) -> Solution:
+    """The better of the weights of one solution with the coefficients of another, and of the first as it is.
+
+    Any weights bound the optimum from above and any coefficients from below: one solver may have good ones of the
+    first kind and another of the second.
+    """
+    for upper, lower in ((one, other), (other, one)):
+        w = qp.weights(upper.beta) if upper.w is None else upper.w
+        pair = judged(qp, goal, replace(upper, beta=lower.beta, w=w))
+        if pair.certificate.gap < one.certificate.gap:
+            one = pair
+    return one
 
 
 def newton_pays(qp: QP, cache_size: float | str = "auto", least: int = Auto.noise_from) -> bool:

@@ -53,11 +53,11 @@ from .base import GOAL, Answer, LinearForm, Proofs, answer, better, close, heed,
 from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
-from .parts.limits import NEWTON_STEPS, WIDE_UP_TO, Aim, Progress
-from .parts.line_search import minimum_along
-from .parts.linear_risk import LinearRisk
+from .parts.limits import LESS, NEWTON_STEPS, WIDE_UP_TO, Aim, Progress
+from .parts.linear_risk import SHORT, LinearRisk
 from .parts.newton_systems import factor_spd
 from .parts.row_sweeps import RowSweeps
+from .parts.square_steps import affordable, square_steps
 from .parts.working_sets import Sizes
 
 __all__ = ["Newton"]
@@ -66,7 +66,6 @@ SAMPLE_GAP = 0.03  # relative gap to which a sample is solved, whose solution is
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
-SHORT = 0.3  # length of a step, whose full length is 1, after which they have one too
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
 RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
 
@@ -137,9 +136,11 @@ class Newton:
             if goal.met(best.certificate) or not reason.converged:
                 break
             aim.finer()
+        assert best is not None
+        if reason.unasked and affordable(run.risk) and not goal.met(best.certificate):
+            best = run.squared(qp, goal, best)
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
-        assert best is not None
         return close(qp, goal, best, reason, max(1, run.steps), monitor, as_gram(erm.K).evals)
 
 
@@ -182,7 +183,10 @@ class _Run:
 
     def answer(self, qp: QP, goal: Goal) -> Answer:
         """β with its proof; its w is its own where coefficients will be used, else the one that steps have found."""
-        beta, eta = qp.settled(self.feasible()), self.x[self.parametric].copy()
+        return self._answer(qp, goal, self.feasible())
+
+    def _answer(self, qp: QP, goal: Goal, beta: np.ndarray) -> Answer:
+        beta, eta = qp.settled(beta), self.x[self.parametric].copy()
         if goal.exact:
             return answer(qp, goal, beta, [eta])
         w = self.weights
@@ -217,6 +221,20 @@ class _Run:
             along = self.risk.values(direction)
             self.length = self._step(direction, along)
             self.steps += 1
+
+    def squared(self, qp: QP, goal: Goal, best: Answer) -> Answer:
+        """The best answer after steps by least squares, which start from here."""
+        last = np.inf
+        for point in square_steps(self.risk, self.x, self.f):
+            self.x, self.f, self.steps = point.x, point.f, self.steps + 1
+            if point.beta is not None:
+                found = self._answer(qp, goal, point.beta)
+                if not found.certificate.gap < LESS * last:
+                    break  # rounding is all that is left
+                best, last = better(goal, best, found), found.certificate.gap
+            if goal.met(best.certificate) or self._record(self.risk.value(self.x, self.f)):
+                break
+        return best
 
     def _record(self, primal: float) -> Status | None:
         return self.monitor.step(self.steps, active=int(np.count_nonzero(self.theta)), primal=primal)
@@ -260,7 +278,7 @@ class _Run:
 
     def _step(self, direction: np.ndarray, along: np.ndarray) -> float:
         """Go to the minimum along a direction; how far that was."""
-        length = self._search(direction, along)
+        length = self.risk.length(self.x, self.f, direction, along)
         self.x += length * direction
         self.f += length * along
         return length
@@ -286,19 +304,6 @@ class _Run:
         run = RowSweeps(qp, self.rows, qp.ridge, self.constant, 1.0, self.options.seed, watch)
         run.solve(None, max(SWEEPS_TOL, self.tol), Goal(max_iter=SWEEPS), True, np.inf, np.inf)
         return np.concatenate([run.w, run.multipliers, run.v[len(erm.phi) :]])
-
-    def _search(self, direction: np.ndarray, along: np.ndarray) -> float:
-        """The length of the step to the minimum along a direction."""
-        erm = self.erm
-        fixed = float((self.penalty * self.x) @ direction)
-        bent = float((self.penalty * direction) @ direction)
-
-        def look(length: float) -> tuple[float, float]:
-            f = self.f + length * along
-            slope = fixed + length * bent - float(erm.asked(f) @ along)
-            return slope, bent + float(self.risk.curvature(f) @ (along * along))
-
-        return minimum_along(look, abs(fixed - float(erm.asked(self.f) @ along)))
 
     # -- directions -------------------------------------------------------------------------------------------
 

@@ -18,11 +18,13 @@ import numpy as np
 from ..._jit import jit
 from ...problem import ERM
 from ...rows import Block, Crew, Rows, Sparse
+from .line_search import minimum_along
 from .roundings import ROUNDED_SOLUTION
 
-__all__ = ["LinearRisk"]
+__all__ = ["SHORT", "LinearRisk"]
 
 TAKE_BELOW = 0.7  # of the rows: where fewer have θ > 0, products get a copy of them
+SHORT = 0.3  # length of a step, whose full length is 1, after which rows in the linear part of a loss have a curvature
 MOST_CG = 500  # steps of conjugate gradients
 DIAGONAL = 0.1  # weight of the Hessian's diagonal in the preconditioner, 1 − it: that of the penalty (as LIBLINEAR)
 
@@ -40,7 +42,8 @@ class LinearRisk:
         self.held = np.where(
             self.penalty > 0, 0.0, ROUNDED_SOLUTION
         )  # in units of what the penalty or all rows would hold
-        self.held[d:] *= np.maximum(1.0, erm.cost @ (self.extra * self.extra))
+        squares = erm.cost @ (self.extra * self.extra)
+        self.held[d:] *= np.where(squares > 0.0, squares, 1.0)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """f = Ẑx: one pass."""
@@ -61,6 +64,18 @@ class LinearRisk:
         loss = self.erm.loss
         a = loss.argument(self.erm.y, f)
         return self.erm.cost * (loss.secant(a) if far else loss.curvature(a))
+
+    def length(self, x: np.ndarray, f: np.ndarray, direction: np.ndarray, along: np.ndarray) -> float:
+        """Of the step from x to the minimum along a direction, where f = Ẑx and ``along`` is Ẑ times the direction."""
+        fixed = float((self.penalty * x) @ direction)
+        bent = float((self.penalty * direction) @ direction)
+
+        def look(length: float) -> tuple[float, float]:
+            at = f + length * along
+            slope = fixed + length * bent - float(self.erm.asked(at) @ along)
+            return slope, bent + float(self.curvature(at) @ (along * along))
+
+        return minimum_along(look, abs(look(0.0)[0]))
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """P + Ẑᵀ diag(θ) Ẑ as a matrix."""
