@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as TheirSVC
 
 import maxmargin.estimators.classification as classification
+import maxmargin.estimators.folds as folds
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.calibration import (
     CALIBRATIONS,
@@ -166,6 +167,37 @@ def test_decisions_are_those_of_machines_without_the_fold(machine, classes, kern
             else:
                 wanted = alone.fit(X[others], y[others]).decision_function(X[own])
             assert_allclose(found[used["folds"][rows] == fold], -wanted, atol=3e-5)  # positive for the first class
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber"])
+@pytest.mark.parametrize("kernel", ["rbf", "callable"])
+def test_machines_of_folds_that_are_found_by_what_changes(loss, kernel, monkeypatch):
+    """Without room for rows of the matrix, one pass over it gives where all machines of folds start from."""
+    X, y = noisy(2, n=700)
+    X, y = np.vstack([X, X[:100]]), np.concatenate([y, y[:100]])  # equal points are looked at once
+    used, looked = {}, []
+
+    def calibrated(method, decisions, *given):
+        used["decisions"] = np.array(decisions[0])
+        return real(method, decisions, *given)
+
+    def origins(*given):
+        looked.append(found := first(*given))
+        return found
+
+    real, first = classification.calibrated, folds._origins
+    monkeypatch.setattr(folds.memory, "left_for_one", lambda: 0)
+    monkeypatch.setattr(folds, "_origins", origins)
+    monkeypatch.setattr(classification, "calibrated", calibrated)
+    function = {"callable": lambda a, b: np.exp(-0.2 * ((a[:, None] - b) ** 2).sum(axis=2))}.get(kernel, kernel)
+    asked = dict(C=3.0, loss=loss, kernel=function, gamma=0.2, tol=1e-6)
+    SVC(probability=True, **asked).fit(X, y)
+    assert [sorted(found) for found in looked] == [[0, 1, 2, 3, 4]]
+    own_fold = fold_numbers(X, y, np.ones(len(y)), 0)
+    for fold in range(5):
+        own = own_fold == fold
+        wanted = SVC(**asked).fit(X[~own], y[~own]).decision_function(X[own])
+        assert_allclose(used["decisions"][own], -wanted, atol=3e-5)
 
 
 def test_folds_without_a_class_and_functions_of_the_user():

@@ -203,3 +203,19 @@ def test_a_product_in_pieces_gathers_its_points_once(exact, monkeypatch):
     np.testing.assert_allclose(pieces, whole, rtol=1e-12 if exact else 1e-5)
     assert len(looks) == 6
     assert len(gathered) == 1  # those of the coefficients; of all others none
+
+
+def test_columns_of_coefficients_share_a_product_in_pieces(monkeypatch):
+    from maxmargin.gram import base
+
+    rng = np.random.default_rng(5)
+    X, index, at, columns = rng.normal(size=(400, 3)), np.arange(0, 400, 3), np.arange(350), rng.normal(size=(134, 4))
+    kernel = KernelGram(Kernel("rbf", gamma=0.3), X)
+    monkeypatch.setattr(base, "PIECE_EVALS", 134 * 100)
+    for gram in (kernel, PrecomputedGram(kernel.dense())):
+        evals = gram.evals
+        found = gram.combine_watched(index, columns, at, lambda: None, exact=True)
+        wanted = np.column_stack([gram.combine(index, column, at) for column in columns.T])
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        if gram is kernel:  # one pass for all four, then one for each
+            assert gram.evals - evals == 5 * 134 * 350

@@ -24,13 +24,20 @@ from ..monitor import Monitor
 from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
-from ..solvers.parts.small_problems import SmallProblems, SmallSolutions, certify_small, solve_small, suits
+from ..solvers.parts.small_problems import (
+    BATCH_POINTS,
+    SmallProblems,
+    SmallSolutions,
+    certify_small,
+    solve_small,
+    suits,
+)
 from .base import Outcome, Problem, Solved, certified_or_as_before, dense, solved_as_published, stacklevel
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
 from .expansion import Expanding
-from .folds import FOLDS, Solving, each, fold_numbers, out_of_fold, seed_of
+from .folds import ENTRIES, FOLDS, Solving, each, fold_numbers, out_of_fold, seed_of
 from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects
@@ -49,6 +56,11 @@ LEAVES = (
     "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ classes_ class_weight_ parametric_coef_ "
     "fit_status_ shape_fit_ probA_ probB_"
 ).split()
+
+
+def _repeated(problems: np.ndarray, count: int, times: int) -> np.ndarray:
+    """The numbers of these of ``count`` problems that are laid end to end so many times."""
+    return (problems + count * np.arange(times)[:, None]).ravel()
 
 
 class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, KernelMachine):
@@ -276,25 +288,35 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     ) -> None:
         """A calibration of each pair from machines of its folds by the leaf for many small problems."""
         points, weight, formulation = present[pairs.rows], box[pairs.rows], self._formulation()
-        fold, y, threads = folds[pairs.rows], pairs.targets, th.count(self.n_jobs)
+        fold, y, threads, count = folds[pairs.rows], pairs.targets, th.count(self.n_jobs), len(pairs)
         batches = [replace(batch, points=present[batch.points]) for batch in pairs.batches()]
-        out = np.empty(len(points))
+        out, step = np.empty(len(points)), max(1, ENTRIES // len(points))
         with self._once_more(before) as monitor:
-            if gram.whole() is None and 8 * gram.n**2 <= memory.left_for_one():
+            if gram.whole() is None and gram.n <= BATCH_POINTS:
+                gram = PrecomputedGram(gram.block(np.arange(gram.n)))
+            elif gram.whole() is None and 8 * gram.n**2 <= memory.left_for_one():
                 gram = PrecomputedGram(gram.wide().dense())
-            for number in range(FOLDS):
-                own = fold == number
-                problems = closed_programs(formulation, points, y, weight, pairs.starts, own)
-                found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, beta, batches)
-                shape = decisions(formulation, problems, found, y, gram)
-                for q in range(len(pairs)):
-                    at = pairs.at(q)
-                    mine, left = at.start + np.flatnonzero(own[at]), y[at][~own[at]]
+            for numbers in (range(a, min(FOLDS, a + step)) for a in range(0, FOLDS, step)):
+                times = len(numbers)
+                own = np.concatenate([fold == number for number in numbers])
+                starts = np.concatenate([[0], (pairs.starts[1:] + len(points) * np.arange(times)[:, None]).ravel()])
+                at_points, targets, weights, start = (np.tile(a, times) for a in (points, y, weight, beta))
+                problems = closed_programs(formulation, at_points, targets, weights, starts, own)
+                several = [replace(b, problems=_repeated(b.problems, count, times)) for b in batches]
+                found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, start, several)
+                shape = decisions(formulation, problems, found, targets, gram)
+                for q in range(len(problems)):
+                    at, mine = slice(starts[q], starts[q + 1]), pairs.at(q % count)
+                    held = own[at]
+                    left = y[mine][~held]
+                    places = mine.start + np.flatnonzero(held)
                     if not len(left) or (left == left[0]).all():  # a machine needs two classes
-                        out[mine] = left[:1].sum()
-                    elif len(mine):
-                        used = at.start + np.flatnonzero(shape.coef[at])
-                        out[mine] = gram.combine(points[used], shape.coef[used], points[mine]) + shape.intercept[q]
+                        out[places] = left[:1].sum()
+                    elif len(places):
+                        coef = shape.coef[at]
+                        used = np.flatnonzero(coef)
+                        values = gram.combine(points[mine.start + used], coef[used], points[places])
+                        out[places] = values + shape.intercept[q]
         parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
         self._calibration = calibrated(self.calibration, *parts)
 

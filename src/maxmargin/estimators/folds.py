@@ -3,10 +3,11 @@
 A calibration is fitted to such decisions. Copies of a sample are in the same fold, which is chosen by what a sample is
 and not by where it stands.
 
-Machines of folds start from the coefficients of the fit. Those of C-SVC are found together, on the support vectors of
-the fit and as many samples that would be the next: their rows of the matrix are computed once for all folds. A product
-of these rows gives the decisions of all samples by all machines. It decides the folds, and shows samples that a machine
-should have seen: with these it is solved again.
+Machines of folds start from the coefficients of the fit. Those of C-SVC are found together where they are small, on the
+support vectors of the fit and as many samples that would be the next: their rows of the matrix are computed once for
+all folds. A product of these rows gives the decisions of all samples by all machines. It decides the folds, and shows
+samples that a machine should have seen: with these it is solved again. Where they are larger, one pass over the matrix
+takes the coefficients of each fold away, and what changes then is found with the rows of coefficients that change.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_sm
 from .base import Problem, Solved
 from .pair_programs import decisions, keeps_zero, programs
 
-__all__ = ["FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
+__all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
 
 FOLDS = 5  # as in LIBSVM
 MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
 SPARE = 20  # samples near the boundary besides
 ROUNDS = 10  # with more and more samples
 PIECE = 1 << 22  # kernel values between two looks at the clock
-HASH_ENTRIES = 1 << 20  # numbers that are hashed at a time
+ENTRIES = 1 << 20  # numbers that are hashed, or variables of folds that are solved for, at a time
 
 
 # -- folds ------------------------------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def _row_hashes(X: Any, seed: int) -> np.ndarray:
     n, d = X.shape
     odd = _odd(seed, d)
     out = np.empty(n, np.uint64)
-    step = max(1, HASH_ENTRIES // max(1, d))
+    step = max(1, ENTRIES // max(1, d))
     for a in range(0, n, step):
         block = X[a : a + step]
         if sp.issparse(block):
@@ -144,20 +145,25 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
     if gram.factor() is None:
         plain = isinstance(problem.formulation, CSVC)
         near = _near(solved) if plain else np.arange(gram.n)
-        known = _known_rows(gram, near, solving.monitor)
+        # Of more samples it takes less time to look at the rows that change than to form the matrix.
+        known = _known_rows(gram, near, solving.monitor) if not plain or len(near) <= BATCH_POINTS else None
         if known is not None and plain:
             todo = _found_together(solving, solved, gram, near, known, folds, todo, out)
         elif known is not None:
             gram = PrecomputedGram(known)
 
+    late: list[np.ndarray] = []
+    origins = _origins(solving, solved, gram, folds, todo)
+
     def decide(number: int) -> None:
         own = folds == number
-        if solving.monitor.stop_now() is None:
-            out[own] = _decided(solving, gram, problem, start, own)
-        else:
+        if solving.monitor.stop_now() is not None:
             late.append(own)
+        elif number in origins:
+            out[own] = _moved(solving, gram, problem, origins[number], own)
+        else:
+            out[own] = _decided(solving, gram, problem, start, own)
 
-    late: list[np.ndarray] = []
     each(solving.workers, decide, todo)
     if late:
         values = _values(gram, solved)
@@ -263,6 +269,50 @@ def _solutions(
 
     each(solving.workers, solve, left.tolist())
     return beta, intercept
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The coefficients of a fit without those of a fold, and the values that they give to all samples."""
+
+    beta: np.ndarray
+    values: np.ndarray
+
+
+def _origins(
+    solving: Solving, solved: Solved, gram: Gram, folds: np.ndarray, todo: Sequence[int]
+) -> dict[int, _Origin]:
+    """Where machines of folds start from, by one pass over the matrix; none where that has no use, or no time."""
+    qp, beta = solved.qp, solved.solution.beta
+    if not todo or gram.factor() is not None or qp.eps.any() or not isinstance(solved.problem.formulation, CSVC):
+        return {}
+    columns = np.where(folds[:, None] == np.array(todo), 0.0, beta[:, None])
+    first = gram.duplicates()
+    first = np.arange(gram.n) if first is None else first
+    heads = np.flatnonzero(first == np.arange(gram.n))  # points that are equal are looked at once
+    sums = np.column_stack([np.bincount(first, column, gram.n) for column in columns.T])
+    used = np.flatnonzero(sums.any(axis=1))
+    try:
+        values = gram.combine_watched(used, sums[used], heads, solving.monitor.look, exact=True)
+    except Stopped:
+        return {}
+    values = values[np.searchsorted(heads, first)]
+    return {number: _Origin(columns[:, q], values[:, q]) for q, number in enumerate(todo)}
+
+
+def _moved(solving: Solving, gram: Gram, problem: Problem, origin: _Origin, own: np.ndarray) -> np.ndarray:
+    """The decisions of the samples ``own`` by the machine of the others, which is found by what changes.
+
+    With β = β₀ + δ the program has −(Kβ₀ + p) for −p, and only rows of coefficients that change are looked at.
+    """
+    qp = closed(problem.formulation, Samples(gram, problem.y, problem.weight), own)
+    beta = origin.beta
+    slope = origin.values if qp.ridge is None else origin.values + qp.ridge * beta
+    change = replace(qp, p=qp.p + slope, lower=qp.lower - beta, upper=qp.upper - beta, b=qp.b - qp.A @ beta)
+    goal = solving.goal(replace(problem, y=problem.y[~own], weight=problem.weight[~own]))
+    solution = solving.solver.solve(change, goal, np.zeros(qp.n), solving.monitor.part(problem.label))
+    decision = problem.formulation.decision(qp, replace(solution, beta=beta + solution.beta))
+    return (origin.values + change.times(solution.beta))[own] + decision.intercept
 
 
 def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np.ndarray) -> np.ndarray:

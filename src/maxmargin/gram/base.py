@@ -103,7 +103,9 @@ class Gram(ABC):
     def combine_watched(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
     ) -> np.ndarray:
-        """As ``combine``, in pieces; ``look`` is called before each of them, and may raise."""
+        """As ``combine``, or for many columns of coefficients; ``look`` is called before each piece, and may raise."""
+        if np.ndim(coef) == 2:
+            return np.column_stack([self.combine_watched(index, one, at, look, exact) for one in np.transpose(coef)])
         look()
         step = self._points_a_look(len(index))
         if len(at) <= step:
@@ -272,16 +274,17 @@ class KernelGram(Gram):
     def combine_watched(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
     ) -> np.ndarray:
-        """As every Gram's; the points are gathered once for all pieces."""
+        """As every Gram's; the points are gathered once for all pieces, and looked at once for all columns."""
         look()
         left, right = self._sides(index, at, exact)
-        step, coef, out = self._points_a_look(len(index)), np.asarray(coef)[:, None], np.empty(right.n)
+        columns = np.asarray(coef).reshape(len(index), -1)
+        step, out = self._points_a_look(len(index)), np.empty((right.n, columns.shape[1]))
         for a in range(0, right.n, step):
             if a:
                 look()
             part = right.take(slice(a, a + step)) if step < right.n else right
-            out[a : a + step] = weigh(self.kernel, left, coef, part, self.threads)[:, 0]
-        return out
+            out[a : a + step] = weigh(self.kernel, left, columns, part, self.threads)
+        return out if np.ndim(coef) == 2 else out[:, 0]
 
     def _sides(self, index: np.ndarray, at: np.ndarray | None, exact: bool) -> tuple[Points, Points]:
         """The points of coefficients, and the points at which values are asked for."""
