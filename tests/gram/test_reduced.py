@@ -1,5 +1,7 @@
 """Expansions on few points as Gram matrices."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,21 @@ def test_features_have_the_products_of_the_expansion(source):
     F = few.matrix()
     assert F @ F.T == pytest.approx(WHOLE)
     assert few.matrix(np.array([5, 2]), np.float32) == pytest.approx(F[[5, 2]], rel=1e-6)
+
+
+def test_kernel_values_of_some_samples_take_no_copy_of_all():
+    """With points whose products are sparse, dense samples became sparse as a whole, and were read through each time."""
+    rng = np.random.default_rng(1)
+    samples = np.where(rng.random((20_000, 100)) < 0.1, rng.normal(size=(20_000, 100)), 0.0)
+    tracemalloc.start()
+    try:
+        values = point_values(Kernel("rbf", GAMMA), samples, samples[:600])
+        found = values(np.arange(8))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == pytest.approx(naive_kernel("rbf", samples[:8], samples[:600], gamma=GAMMA))
+    assert peak < samples.nbytes / 4
 
 
 def test_weights_and_coefficients_are_the_same_function():

@@ -15,7 +15,7 @@ from sklearn.base import ClassifierMixin
 from .. import memory
 from .. import threads as th
 from ..decisions import DECISIONS, pair_weights, shaped
-from ..formulations import CSVC, Decision, Formulation, SemiParametric
+from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
@@ -413,14 +413,15 @@ class SVC(Expanding, _KernelClassifier):
         """All pairs of classes on the points of one expansion; samples of a class lie together."""
         edges = np.concatenate([[0], np.cumsum(pairs.count)])
         problems = []
-        for number, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
-            problem = self._problem(pairs, number, present, box, phi)
-            ranks = np.argsort(pairs.labels[pairs.rows[pairs.at(number)]], kind="stable")
-            formulation = problem.formulation
-            if isinstance(formulation, SemiParametric):
-                formulation = replace(formulation, phi=np.ascontiguousarray(formulation.phi[:, ranks]))
+        for i, j in zip(pairs.first, pairs.second, strict=True):
             rows = np.concatenate([np.arange(edges[c], edges[c + 1]) for c in (i, j)])
-            problems.append(Problem(formulation, rows, problem.y[ranks], problem.weight[ranks], problem.label))
+            samples = pairs.order[rows]
+            y = np.repeat((-1.0, 1.0) if pairs.k == 2 else (1.0, -1.0), pairs.count[[i, j]])
+            name = f"{self.classes_[i]} v {self.classes_[j]}" if pairs.k > 2 else ""
+            functions = None if phi is None else phi[samples]
+            problems.append(
+                Problem(self._with_functions(self._formulation(), functions, name), rows, y, box[samples], name)
+            )
         self._fit_expansion(X, present[pairs.order], weight[pairs.order], problems)
         if hasattr(self, "support_"):  # points that are samples have classes, unless these samples are absent
             labels = np.full(X.shape[0], -1)

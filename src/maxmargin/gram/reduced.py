@@ -47,10 +47,9 @@ Values = Callable[[np.ndarray], np.ndarray]  # numbers of samples → their kern
 
 
 def point_values(kernel: Kernel, X: Any, Z: Any) -> Values:
-    """k(x_i, z_j) of a compiled kernel."""
+    """k(x_i, z_j) of a compiled kernel; X stays as it is, what is taken of it becomes dense or sparse as Z is."""
     right = make_points(Z, kernel).astype(np.float64)
-    left = make_points(X, kernel, like=right)
-    return lambda rows: cross(kernel, left.take(rows).astype(np.float64), right)
+    return lambda rows: cross(kernel, make_points(X[rows], kernel, like=right).astype(np.float64), right)
 
 
 def function_values(function: Callable, X: Any, Z: Any) -> Values:
