@@ -59,9 +59,6 @@ from .parts.working_sets import Sizes
 __all__ = ["PCG"]
 
 ANEW = 0.1  # of the curved points have changed: the preconditioner is made anew
-HURRIED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
-FAR = 0.5  # relative gap from which on β is the better model: what the losses ask for overshoots
-CLEARLY = 1e-4  # of the primal value: less is no reason to prefer β to what is a better point of the dual
 STEPS_LEFT = 10  # are what is left to do then, each at most as dear as a factor
 STALL = 20  # steps without progress before rounding is blamed
 PRECONDITIONERS = ("kernel", "partial-cholesky", "none")
@@ -129,7 +126,8 @@ class _Run:
         self.size = float(np.abs(self.risk.p).mean()) or 1.0
         n, k = self.qp.n, len(self.risk.A)
         self.beta, self.g, self.eta = np.zeros(n), np.zeros(n), np.zeros(k)
-        self.asked = np.zeros(n)  # what the losses ask for at the last look, which is what is certified
+        self.asked = np.zeros(n)  # what the losses ask for at the last look, which is what is certified,
+        self.K_asked: np.ndarray | None = None  # and K times that, unless we were stopped before it was known
         self.products: KernelProducts | None = None
         self.base: PartialCholesky | None = None
         self.metric: Metric | None = None
@@ -149,12 +147,7 @@ class _Run:
         for accuracy in aim.tries():
             if reason.converged:
                 reason = self._descend(EACH_SIDE * accuracy)
-            hurried = reason in HURRIED  # each look takes a product with K
-            found = self._look(self.beta if hurried and self._far() else self.asked)
-            if not (hurried or reason.converged or self.goal.met(found.certificate)):
-                model = self._look(self.beta)
-                if model.certificate.primal < (1.0 - CLEARLY) * found.certificate.primal:
-                    found = model
+            found = self._look(self.asked if reason.converged else self._nearer())
             best = better(self.goal, best, found)
             if self.goal.met(best.certificate) or reason not in NEAR:
                 break
@@ -166,9 +159,22 @@ class _Run:
         assert best is not None
         return best, reason
 
-    def _far(self) -> bool:
-        """Whether the end is so far that β is a better model than what the losses ask for."""
-        return not self.gaps or self.gaps[-1] > FAR
+    def _nearer(self) -> np.ndarray:
+        """β, or what the losses ask for: whichever has the smaller gap.
+
+        The latter proves more and holds its box, but may be a poor function: where losses bend at once, a little less
+        of f asks for much more of β. Both products with K are there already.
+        """
+        if self.K_asked is None or self._gap(self.beta, self.g) < self._gap(self.asked, self.K_asked):
+            return self.beta
+        return self.asked
+
+    def _gap(self, beta: np.ndarray, K_beta: np.ndarray) -> float:
+        """Primal − dual value, as if a β beside its box were in it."""
+        risk, z = self.risk, np.clip(beta, self.risk.lower, self.risk.upper)
+        penalty = 0.5 * float(beta @ K_beta)
+        dual = penalty + 0.5 * float((risk.d * z) @ z) + float(risk.p @ z + risk.eps @ np.abs(z))
+        return penalty + risk.value(K_beta + risk.p + risk.A.T @ self.eta) + dual
 
     def _begin(self, start: np.ndarray | None) -> Status:
         """K, and the values of a start."""
@@ -181,7 +187,7 @@ class _Run:
             if start is not None and np.any(start):
                 beta = np.asarray(start, np.float64)
                 self.beta = self.asked = beta if self.equal is None else self.equal.gather(beta)
-                self.g = self.products.times(self.beta)
+                self.g = self.K_asked = self.products.times(self.beta)
         except Stopped as stopped:
             return stopped.reason
         return Status.CONVERGED
@@ -214,7 +220,7 @@ class _Run:
             return self.descent.solve(self.risk, tol, self.monitor, complete=True, careful=True)
         finally:
             self.beta, self.g = self.descent.beta, self.descent.g
-            self.asked = self.beta
+            self.asked, self.K_asked = self.beta, self.g
 
     def _conjugate_steps(self, tol: float) -> Status | None:
         """Algorithm 2: why it stopped, or None where Newton's steps are to go on."""
@@ -228,13 +234,14 @@ class _Run:
         progress = Progress(STALL)
         while True:
             s = self.g + risk.p + A.T @ self.eta
-            self.asked = risk.asked(s)
+            self.asked, self.K_asked = risk.asked(s), None
             curved = risk.curved(s, self.asked)
             gradient = self.beta - self.asked
             K_gradient = products.times(gradient)
+            self.K_asked = self.g - K_gradient
             violation = risk.violation(self.asked, s - K_gradient) + self._lack()
             value = 0.5 * float(self.beta @ self.g) + risk.value(s)
-            stop = self._record(value, K_gradient, violation, int(curved.sum()))
+            stop = self._record(value, self.K_asked, violation, int(curved.sum()))
             if violation <= tol:
                 return Status.CONVERGED
             if stop or self.steps >= self.most:
@@ -266,10 +273,10 @@ class _Run:
         size = max(float(np.abs(self.asked).sum()), np.finfo(float).tiny)
         return float(np.abs(self.risk.A @ self.asked).max(initial=0.0)) / size
 
-    def _record(self, value: float, K_gradient: np.ndarray, violation: float, active: int) -> Status | None:
-        """Tell the monitor what is proven: asked holds Aβ = 0, and K asked = g − K∇."""
+    def _record(self, value: float, K_asked: np.ndarray, violation: float, active: int) -> Status | None:
+        """Tell the monitor what is proven: asked holds Aβ = 0."""
         risk, z = self.risk, self.asked
-        dual = 0.5 * float(z @ (self.g - K_gradient)) + float(risk.p @ z + risk.eps @ np.abs(z))
+        dual = 0.5 * float(z @ K_asked) + float(risk.p @ z + risk.eps @ np.abs(z))
         dual += 0.5 * float((risk.d * z) @ z)
         if self.options.trace:
             beta, eta = self.model(self.beta)
