@@ -36,7 +36,7 @@ def test_features_have_the_products_of_the_expansion(source):
 
 
 def test_kernel_values_of_some_samples_take_no_copy_of_all():
-    """With points whose products are sparse, dense samples became sparse as a whole, and were read through each time."""
+    """With points whose products are sparse, dense samples became sparse as a whole, and were all read each time."""
     rng = np.random.default_rng(1)
     samples = np.where(rng.random((20_000, 100)) < 0.1, rng.normal(size=(20_000, 100)), 0.0)
     tracemalloc.start()
