@@ -44,6 +44,35 @@ def test_time_limit():
     assert Monitor(time_limit=1000.0).step(1, 0.0, 1.0) is None
 
 
+def test_a_limit_is_reached_before_by_what_the_end_takes(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("maxmargin.monitor.clock", lambda: now[0])
+    for end, due in ((0.0, 10.0), (2.0, 8.0), (100.0, 5.0)):  # of a limit no more than half is kept back
+        now[0] = 0.0
+        monitor = Monitor(time_limit=10.0)
+        part = monitor.part("one")
+        part.reserve(float, end)
+        now[0] = due - 0.1
+        assert part.stop_now() is None
+        part.foresee(0.1)
+        with pytest.raises(Stopped):
+            part.foresee(0.3)
+        now[0] = due + 0.1
+        assert part.inner().stop_now() is Status.TIME_LIMIT
+
+
+def test_what_a_part_of_a_problem_takes_to_end_is_a_share_of_what_the_whole_takes():
+    monitor = Monitor(time_limit=10.0)
+    monitor.inner(3.0).inner(0.5).reserve(lambda beta: beta, 2.0)
+    assert monitor.due == monitor.deadline - 3.0
+    monitor.end(1, Certificate(1.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0)
+    assert monitor.due == monitor.deadline  # another problem has not said anything yet
+
+
+def test_nobody_is_asked_how_long_the_end_takes_without_a_limit():
+    Monitor().reserve(lambda beta: pytest.fail("asked"), 1.0)
+
+
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan")])
 def test_no_time_at_all_is_refused(limit):
     with pytest.raises(ValueError, match="time_limit=.* was asked for"):

@@ -32,6 +32,7 @@ __all__ = ["Monitor", "Stopped", "keep_interrupted"]
 KEEP_EVERY_SECONDS = 2.0  # between two copies of the coefficients for somebody who keeps them
 PRIMAL_EVERY_SECONDS = 0.1  # a primal value costs a pass over all variables that a step does not need
 CALL_EVERY_SECONDS = 0.1  # the callback is asked at each step, and where steps are longer than this in between
+RESERVED = 0.5  # of a limit, at most, is kept back for what a fit still has to do when its solver has stopped
 SURELY = 0.5  # of the seconds that something is expected to take: others may have been at work while that was measured
 
 
@@ -60,6 +61,26 @@ def clock() -> float:
     return time.perf_counter() - compiling_seconds()
 
 
+_fitting: ContextVar[tuple[Any, float] | None] = ContextVar("fitting", default=None)
+
+
+@contextmanager
+def fitting(machine: Any) -> Iterator[None]:
+    """A context in which a machine is fitted: its limit counts from here on, also while samples are still checked."""
+    now = _fitting.get()
+    token = _fitting.set(now if now is not None and now[0] is machine else (machine, clock()))
+    try:
+        yield
+    finally:
+        _fitting.reset(token)
+
+
+def fit_began(machine: Any) -> float:
+    """When the fit of a machine began, by the clock; now if it is not being fitted."""
+    now = _fitting.get()
+    return now[1] if now is not None and now[0] is machine else clock()
+
+
 class Stopped(Exception):  # noqa: N818 (no error: a solver's way from the middle of a step to its end)
     """It is time to stop, and why."""
 
@@ -81,12 +102,14 @@ class Monitor:
         callback: Callable | None = None,
         verbose: bool = False,
         label: str = "",
+        started: float | None = None,
     ) -> None:
         if time_limit is not None and not time_limit > 0:
             raise ValueError(
                 f"time_limit={time_limit!r} was asked for; found no time to work in; give seconds > 0 or None"
             )
-        self.started = clock()
+        self.started = clock() if started is None else started
+        self.reserved = 0.0  # seconds that are kept back of the limit
         self.deadline = self.started + time_limit if time_limit is not None else math.inf
         self.callback = callback
         self.verbose = verbose
@@ -139,9 +162,12 @@ class Monitor:
         part.bounds = (math.nan, math.nan)
         return part
 
-    def inner(self) -> Inner:
-        """For a solver that works on a part of the problem: what it says of objectives is not of the whole."""
-        return Inner(self)
+    def inner(self, times: float = 1.0) -> Inner:
+        """For a solver that works on a part of the problem: what it says of objectives is not of the whole.
+
+        To certify the whole takes so many ``times`` as long as to certify that part.
+        """
+        return Inner(self, times)
 
     def _on_interrupt(self, signum: Any, frame: Any) -> None:
         if self.interrupted:
@@ -161,7 +187,7 @@ class Monitor:
             now = clock()
             if self.interrupted:
                 self.stopped = Status.INTERRUPTED
-            elif now > self.deadline:
+            elif now > self.due:
                 self.stopped = Status.TIME_LIMIT
             elif self.callback is not None and now - self._called_at > CALL_EVERY_SECONDS:
                 self._call(self.callback, self.told | {"seconds": self.seconds})
@@ -185,8 +211,23 @@ class Monitor:
     def foresee(self, seconds: float) -> None:
         """Raise Stopped if there is a reason to stop, or if what takes so many seconds would end after the limit."""
         self.look()
-        if clock() + SURELY * seconds > self.deadline:
+        if clock() + SURELY * seconds > self.due:
             raise Stopped(Status.TIME_LIMIT)
+
+    @property
+    def due(self) -> float:
+        """When a solver has to stop: before the limit by what the end will take, or by a share of the limit."""
+        if self.parent is not None:
+            return self.parent.due
+        if self.reserved == 0.0:
+            return self.deadline
+        return self.deadline - min(self.reserved, RESERVED * (self.deadline - self.started))
+
+    def reserve(self, seconds: Callable[[Any], float], beta: Any) -> None:
+        """Keep back the seconds that it takes to certify β, the coefficients now; they are asked for under a limit."""
+        owner = self.parent or self
+        if owner.deadline < math.inf:
+            owner.reserved = seconds(beta)
 
     def wants_primal(self) -> bool:
         """Whether it is time for another primal value."""
@@ -246,6 +287,7 @@ class Monitor:
 
     def end(self, iteration: int, found: Certificate, kernel_evals: int) -> None:
         """The last row tells what a solver ends with."""
+        (self.parent or self).reserved = 0.0
         *_, active, _, hit_rate = self.history.rows.pop() if self.history.rows else (0, 0, 0.0)
         self.bounds = (math.nan, math.nan)  # what was added up on the way is not as exact
         self._record(iteration, -found.dual, found.violation, active, kernel_evals, hit_rate, found.primal)
@@ -283,15 +325,15 @@ class Monitor:
 class Inner(Monitor):
     """A monitor as a solver of a part of the problem sees it."""
 
-    def __init__(self, outer: Monitor) -> None:
-        self.outer = outer
+    def __init__(self, outer: Monitor, times: float) -> None:
+        self.outer, self.times = outer, times
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["outer"], name)
 
-    def inner(self) -> Inner:
+    def inner(self, times: float = 1.0) -> Inner:
         """A part of a part."""
-        return self
+        return Inner(self.outer, times * self.times)
 
     def stop_now(self) -> Status | None:
         """The reason to stop the whole."""
@@ -304,6 +346,10 @@ class Inner(Monitor):
     def wants_coefficients(self) -> bool:
         """Never: they would be those of a part."""
         return False
+
+    def reserve(self, seconds: Callable[[Any], float], beta: Any) -> None:
+        """As the whole's, which takes longer than a part."""
+        self.outer.reserve(lambda beta: self.times * seconds(beta), beta)
 
     def step(
         self,

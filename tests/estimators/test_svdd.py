@@ -156,3 +156,15 @@ def test_a_shift_of_the_samples_shifts_the_ball():
     assert there.radius_ == pytest.approx(here.radius_, rel=1e-6)
     np.testing.assert_allclose(there.coef_ / 2 - 50.0, here.coef_ / 2, atol=1e-4)
     np.testing.assert_allclose(there.decision_function(X + 50.0), here.decision_function(X), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", [SVDD, OneClassSVM])
+def test_a_linear_kernel_predicts_by_weights(machine, monkeypatch):
+    X, new = points(200) + 5.0, points(50, 1) + 5.0  # away from the origin, from which one machine parts them
+    fitted = machine(kernel="linear", nu=0.2).fit(X)
+    by_vectors = new @ fitted.support_vectors_.T @ fitted.dual_coef_[0]
+    if machine is SVDD:
+        by_vectors = by_vectors - (new**2).sum(axis=1)
+    np.testing.assert_allclose(fitted.coef_, fitted.dual_coef_ @ fitted.support_vectors_, rtol=1e-9)
+    monkeypatch.setattr("maxmargin.decisions.weigh", lambda *_: pytest.fail("by vectors"))
+    np.testing.assert_allclose(fitted.score_samples(new), by_vectors, rtol=1e-9, atol=1e-9)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import with_sizes
 from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
@@ -353,3 +354,55 @@ def test_a_class_whose_turn_comes_too_late_is_looked_at_once(monkeypatch):
     with pytest.warns(match="time limit"):
         LinearSVC(time_limit=1e-9, n_jobs=1).fit(X, np.arange(2000) % 10)
     assert counts == dict.fromkeys(counts, 10)
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss", "limit"),
+    [
+        ("decomposition", "hinge", 20.0),
+        ("mpd", "hinge", 20.0),
+        ("sor", "hinge", 20.0),
+        ("newton", "squared_hinge", 20.0),
+        ("nearest-point", "squared_hinge", 60.0),
+    ],
+)
+def test_the_product_at_the_end_is_within_the_limit(solver, loss, limit, monkeypatch):
+    """Where nothing takes time but kernel values, each as long as it has bytes; or takes half of the limit."""
+    now = [0.0]
+    for place in (monitor, base):
+        monkeypatch.setattr(place, "clock", lambda: now[0])
+
+    def slow(function, right_at):
+        def computing(kernel, left, *others):
+            right = others[right_at]
+            now[0] += 1e-6 * left.n * right.n * left.dtype.itemsize
+            return function(kernel, left, *others)
+
+        return computing
+
+    monkeypatch.setattr(base, "cross", slow(base.cross, 0))
+    monkeypatch.setattr(base, "weigh", slow(base.weigh, 1))
+    monkeypatch.setattr(base, "PIECE_EVALS", 1 << 16)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 5))
+    y = np.sign(X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.standard_normal(6000))
+    with pytest.warns(ConvergenceWarning):
+        machine = SVC(C=10.0, solver=solver, loss=loss, time_limit=limit).fit(X, y)
+    assert machine.status_ is Status.TIME_LIMIT
+    product = 8e-6 * len(machine.support_) * len(X)
+    assert now[0] < 1.1 * limit + max(0.0, product - 0.5 * limit)
+
+
+def test_a_limit_counts_from_the_call_of_fit(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(monitor, "clock", lambda: now[0])
+
+    def first(X):
+        now[0] += 10.0
+        return X[:, 0]
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 2)), rng.choice([-1.0, 1.0], 40)
+    with pytest.warns(ConvergenceWarning):
+        machine = SVC(parametric=[first], time_limit=5.0).fit(X, y)
+    assert machine.status_ is Status.TIME_LIMIT

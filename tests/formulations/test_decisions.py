@@ -7,6 +7,7 @@ from cases import ALL_VARIANTS, VARIANTS, make_data
 from maxmargin.formulations import CSVC, FORMULATIONS, SVDD, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.gram import PrecomputedGram
 from maxmargin.solvers import solve
+from maxmargin.solvers.base import first_point
 from referee import naive_kernel
 
 DATA = make_data("plain", 80)
@@ -191,7 +192,9 @@ def test_weights_scale_the_boxes(variant):
     if variant.name == "nu_svc":
         weight = weight / weight.mean()
     qp, plain = (variant.formulation.qp(Samples(PrecomputedGram(K), y, w)) for w in (weight, ONES))
-    reach, unit = (np.maximum(q.upper, -q.lower)[:80] for q in (qp, plain))
+    points = [int(np.abs(qp.H.seen(row)).argmax()) for row in np.eye(qp.n)]  # a point may have two variables
+    first = np.unique(points, return_index=True)[1]
+    reach, unit = (np.maximum(q.upper, -q.lower)[first] for q in (qp, plain))
     if np.isfinite(reach).all():
         np.testing.assert_allclose(reach / reach[0], weight / weight[0] * unit / unit[0])
     else:  # a squared loss: the weight is in the ridge
@@ -200,3 +203,12 @@ def test_weights_scale_the_boxes(variant):
 
 def test_every_formulation_is_registered_and_tried():
     assert {variant.name for variant in ALL_VARIANTS} == set(FORMULATIONS)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_nu_svr_begins_without_a_function(fit_intercept):
+    """A first point whose product would take ν n rows cannot be certified when time is short: α and α* cancel."""
+    qp = NuSVR(0.31, 10.0, fit_intercept).qp(Samples(PrecomputedGram(K), DATA.values, ONES))
+    beta = first_point(qp)
+    assert beta.any() and qp.infeasibility(beta) <= 1e-12
+    assert np.count_nonzero(qp.H.seen(beta)) <= 1

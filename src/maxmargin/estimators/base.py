@@ -26,7 +26,7 @@ from .. import threads as th
 from ..formulations import Decision, Formulation, Samples, SemiParametric
 from ..goal import Goal
 from ..gram import Gram
-from ..monitor import Monitor
+from ..monitor import Monitor, fit_began
 from ..problem import QP
 from ..solution import Certificate, Solution, Status
 from ..solvers import SOLVERS, Auto, judged
@@ -238,7 +238,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             return Solved(problem, qp, goal, solution, decision)
 
         # Threads are ours: BLAS threads take longer to meet than most of the products here take.
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+        with self._monitor() as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
             if workers == 1:
                 found = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
@@ -253,6 +253,10 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
         return Outcome([task.result() for task in tasks], monitor, started, gram)
+
+    def _monitor(self) -> Monitor:
+        """Who watches this fit; its limit counts from the call of ``fit``."""
+        return Monitor(self.time_limit, self.callback, bool(self.verbose), started=fit_began(self))
 
     @contextmanager
     def _once_more(self, before: Monitor) -> Iterator[Monitor]:

@@ -13,6 +13,8 @@ from typing import Any
 
 from sklearn.utils.metaestimators import available_if
 
+from ..monitor import fitting
+
 __all__ = ["Callbacks"]
 
 
@@ -26,7 +28,11 @@ def _calls(fit: Any) -> Any:
     """A fit that calls who was set to be called; nobody is, as a rule, and then it is the fit itself."""
 
     @functools.wraps(fit)
-    def fitting(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with fitting(self):
+            return called(self, *args, **kwargs)
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         own = vars(self)
         if "_callback_fit_ctx" in own or not ("_skl_callbacks" in own or "_parent_callback_ctx" in own):
             return fit(self, *args, **kwargs)
@@ -45,7 +51,7 @@ def _calls(fit: Any) -> Any:
 
         return with_callbacks(run)(self)
 
-    return fitting
+    return watched
 
 
 class Callbacks:

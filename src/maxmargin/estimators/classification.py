@@ -20,7 +20,6 @@ from ..formulations import NuSVC as NuSVCFormulation
 from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram
-from ..monitor import Monitor
 from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
@@ -155,7 +154,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         known = starts is not None and [len(one) for one in starts] == problems.sizes.tolist()
         mean = np.add.reduceat(weight, pairs.starts[:-1]) / problems.sizes
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+        with self._monitor() as monitor, th.blas_limit(1):
             gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
             first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())

@@ -166,7 +166,7 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
 
     each(solving.workers, decide, todo)
     if late:
-        values = _values(gram, solved)
+        values = _values(solved)
         for own in late:
             out[own] = values[own] - _added(gram, solved, own)
     return out
@@ -343,7 +343,7 @@ def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np
 # After a stop there is no time for machines of folds. Their samples are decided by the fit itself, less what they add.
 
 
-def _values(gram: Gram, solved: Solved) -> np.ndarray:
+def _values(solved: Solved) -> np.ndarray:
     """The decisions of the fit at its samples; the product of its coefficients is known."""
     qp, solution, decision = solved.qp, solved.solution, solved.decision
     if solution.w is not None:
@@ -351,7 +351,7 @@ def _values(gram: Gram, solved: Solved) -> np.ndarray:
     else:
         values = qp.times(solution.beta)
         values = values if qp.ridge is None else values - qp.ridge * solution.beta
-    values = (values * getattr(qp.H, "sign", 1.0))[: gram.n]  # of two variables of a point the first has its sign
+    values = qp.H.at_points(values)
     formulation = solved.problem.formulation
     own = formulation.phi.T @ decision.parametric if isinstance(formulation, SemiParametric) else 0.0
     return decision.scale * values + decision.intercept + own

@@ -279,7 +279,7 @@ class KernelMachine(KernelParameters, Machine):
 
     def _weighs(self, d: int, problems: int) -> bool:
         """Whether predictions go through the weights of the features."""
-        return self.kernel == "linear" and self._moves and d * problems <= MOST_WEIGHTS
+        return self.kernel == "linear" and d * problems <= MOST_WEIGHTS
 
     def _seen_from_centre(self, number: int, solved: Solved) -> tuple[float, np.ndarray | None]:
         """The published intercept for features seen from the centre, and the weights, if the problem knows features."""
@@ -291,7 +291,7 @@ class KernelMachine(KernelParameters, Machine):
 
     def _prepare_kernel(self, X: Any, weight: np.ndarray, problems: int = 1) -> None:
         weighs = self._weighs(X.shape[1], problems)
-        free = weighs and getattr(self, "fit_intercept", True)
+        free = weighs and self._moves and getattr(self, "fit_intercept", True)
         self._centre = far_centre(X, weight) if free else np.zeros(X.shape[1] if weighs else 0)
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         self._gamma = self._resolve_gamma(X, weight) if named and self.kernel != "linear" else 0.0

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from .. import threads as th
 from ..formulations import CSVC, EpsilonSVR, Formulation
 from ..losses import make_loss
-from ..monitor import Monitor
 from ..rows import Rows
 from .base import Outcome, Problem
 from .calibrated import Calibrated
@@ -191,7 +190,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
 
     def _run_sparse(self, rows: Rows, problems: list[Problem]) -> None:
         """Few weights: a problem for each class."""
-        started, monitor = time.perf_counter(), Monitor(self.time_limit, self.callback, bool(self.verbose))
+        started, monitor = time.perf_counter(), self._monitor()
         X = rows.matrix()
         X = sp.csc_array(X) if sp.issparse(X) else np.asfortranarray(X, np.float64)
         bias = float(self.fit_intercept) * (1.0 if self.intercept_scaling is None else float(self.intercept_scaling))
@@ -223,7 +222,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
 
     def _run_together(self, rows: Rows, problem: Problem) -> None:
         """All classes at once."""
-        started, monitor = time.perf_counter(), Monitor(self.time_limit, self.callback, bool(self.verbose))
+        started, monitor = time.perf_counter(), self._monitor()
         X = rows.matrix()
         X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, np.float64)
         if self._constant:  # a feature like the others

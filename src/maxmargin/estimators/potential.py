@@ -307,7 +307,7 @@ class _Potential(Machine):
     # -- paths ------------------------------------------------------------------------------------------
 
     def _path(self, X: Any, targets: list[np.ndarray], weight: np.ndarray, epsilons: Any, length: int) -> Path:
-        with Monitor(self.time_limit, self.callback, bool(self.verbose)) as monitor, th.blas_limit(1):
+        with self._monitor() as monitor, th.blas_limit(1):
             relation = self._relation(X, weight, self.n_jobs, monitor)
             there = weight[self._rows]
             qps = [self._formulation(0.0).qp(Samples(relation, y[self._rows], there)) for y in targets]

@@ -36,22 +36,23 @@ class NuSVR:
         """The dual problem."""
         y, n = samples.y, len(samples.y)
         C = self.C * samples.weight
-        side = np.repeat([1.0, -1.0], n)
         total = self.nu * C.sum()
-        zero = np.zeros(n)
-        H = Tiled(samples.K)
         if self.fit_intercept:
-            A, b = np.vstack([np.ones(2 * n), side]), [0.0, total]
-            return QP(H, np.tile(-y, 2), np.r_[zero, -C], np.r_[C, zero], A, b, limits=(1,))
-        # Without a bias the only constraint is a sum of α and α*, which pair steps keep in those signs.
-        return QP(
-            Signed(H, side), np.r_[-y, y], np.zeros(2 * n), np.tile(C, 2), np.ones((1, 2 * n)), [total], limits=(0,)
-        )
+            zero = np.zeros(n)
+            A, b = np.vstack([np.ones(2 * n), np.repeat([1.0, -1.0], n)]), [0.0, total]
+            return QP(Tiled(samples.K), np.tile(-y, 2), np.r_[zero, -C], np.r_[C, zero], A, b, limits=(1,))
+        # Without a bias the only constraint is a sum of α and α*, which pair steps keep in those signs. Both variables
+        # of a point are neighbours: a sum that is made up from the first variables on has α that cancel α*.
+        H = Signed(Tiled(samples.K, np.repeat(np.arange(n), 2)), np.tile([1.0, -1.0], n))
+        box = np.repeat(C, 2)
+        return QP(H, -H.sign * np.repeat(y, 2), np.zeros(2 * n), box, np.ones((1, 2 * n)), [total], limits=(0,))
 
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β = u + v, the bias, and ε."""
-        beta = solution.beta if self.fit_intercept else solution.beta * qp.H.sign
+        beta = solution.beta
         n = len(beta) // 2
+        if not self.fit_intercept:
+            beta = (beta * qp.H.sign).reshape(n, 2).T.ravel()
         own = int(self.fit_intercept)
         eta = solution.multipliers
         coef = beta[:n] + beta[n:]
@@ -69,7 +70,7 @@ class NuSVR:
         """u and v of β = u + v, and the bias and ε: where ε is 0, Σ (u − v) may be less than ν Σ C_i."""
         pair = np.r_[np.maximum(published.coef, 0.0), np.minimum(published.coef, 0.0)]
         eta = np.r_[np.full(int(self.fit_intercept), published.intercept), published.found]
-        return qp.settled(pair if self.fit_intercept else pair * qp.H.sign), eta
+        return qp.settled(pair if self.fit_intercept else pair.reshape(2, -1).T.ravel() * qp.H.sign), eta
 
 
 def _balanced(coef: np.ndarray, most: np.ndarray, rounding: float) -> np.ndarray:

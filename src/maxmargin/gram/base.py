@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 
 from .. import host
 from .. import threads as th
+from ..monitor import clock
 from ..rows import Rows, Sparse
 from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
@@ -29,14 +31,30 @@ __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "a
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
 BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
+EXACT_BYTES = 8  # of a kernel value as certificates need it
 PIECE_EVALS = 1 << 22  # kernel values between two looks at the clock: 10 to 100 ms
 
 
 class Cost:
-    """Counts kernel evaluations: a cost without a clock."""
+    """Counts kernel evaluations, a cost without a clock, and tells from those made how long others will take."""
 
     def __init__(self) -> None:
         self.evals = 0
+        self._seconds = 0.0
+        self._bytes = 0
+
+    @contextmanager
+    def timed(self, evals: int, itemsize: int) -> Iterator[None]:
+        """A context in which so many kernel values are computed, each a number of so many bytes."""
+        begun = clock()
+        yield
+        self.evals += evals
+        self._seconds += clock() - begun
+        self._bytes += evals * itemsize
+
+    def seconds(self, evals: int) -> float:
+        """What so many exact kernel values will take: numbers of half the bytes take about half the time (measured)."""
+        return self._seconds / self._bytes * evals * EXACT_BYTES if self._bytes else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,15 @@ class Gram(ABC):
     def seen(self, v: np.ndarray) -> np.ndarray:
         """What Hv depends on: v, or less of it."""
         return v
+
+    def at_points(self, H_v: np.ndarray) -> np.ndarray:
+        """Σ_j k(x_i, x_j) c_j at each point, of the product Hv, where several variables v may make a coefficient c."""
+        return H_v
+
+    def seconds(self, v: np.ndarray) -> float:
+        """What Hv will take, by the kernel values computed so far; next to nothing where there are weights."""
+        v = self.seen(v)
+        return 0.0 if self.factor() is not None else self.cost.seconds(int(np.count_nonzero(v)) * len(v))
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """Hv in float64; only the rows of nonzero entries are touched."""
@@ -232,8 +259,8 @@ class KernelGram(Gram):
         return self.exact.astype(np.float64)
 
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
-        self.cost.evals += len(index) * self.n
-        return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
+        with self.cost.timed(len(index) * self.n, self.dtype.itemsize):
+            return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
 
     def diag(self) -> np.ndarray:
         return self.kernel.diag(self.exact.norms)
@@ -269,7 +296,8 @@ class KernelGram(Gram):
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None, exact: bool = True
     ) -> np.ndarray:
         left, right = self._sides(index, at, exact)
-        return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
+        with self.cost.timed(left.n * right.n, left.dtype.itemsize):
+            return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
 
     def combine_watched(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
@@ -283,7 +311,8 @@ class KernelGram(Gram):
             if a:
                 look()
             part = right.take(slice(a, a + step)) if step < right.n else right
-            out[a : a + step] = weigh(self.kernel, left, columns, part, self.threads)
+            with self.cost.timed(left.n * part.n, left.dtype.itemsize):
+                out[a : a + step] = weigh(self.kernel, left, columns, part, self.threads)
         return out if np.ndim(coef) == 2 else out[:, 0]
 
     def _sides(self, index: np.ndarray, at: np.ndarray | None, exact: bool) -> tuple[Points, Points]:
@@ -292,7 +321,6 @@ class KernelGram(Gram):
         if at is not None and len(at) == self.n and np.array_equal(at, np.arange(self.n)):
             at = None
         right = points if at is None else points.take(at)
-        self.cost.evals += len(index) * right.n
         return points.take(index).astype(np.float64 if exact else points.dtype), right
 
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -317,9 +345,9 @@ class KernelGram(Gram):
 
     def matmat(self, V: np.ndarray) -> np.ndarray:
         index = np.flatnonzero(V.any(axis=1))
-        self.cost.evals += len(index) * self.n
         left = self.exact.take(index).astype(np.float64)
-        return weigh(self.kernel, left, V[index], self.exact, self.threads)
+        with self.cost.timed(len(index) * self.n, EXACT_BYTES):
+            return weigh(self.kernel, left, V[index], self.exact, self.threads)
 
     def factor(self) -> Factor | None:
         if self.kernel.code != LINEAR:

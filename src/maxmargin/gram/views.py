@@ -198,6 +198,11 @@ class Tiled(View):
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self._on_points(v)
 
+    def at_points(self, H_v: np.ndarray) -> np.ndarray:
+        out = np.empty(self.inner.n)
+        out[self.point] = H_v
+        return self.inner.at_points(out)
+
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.inner.matvec(self._on_points(v))[self.point]
 
@@ -284,6 +289,9 @@ class Signed(View):
 
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self.inner.seen(self.sign * v)
+
+    def at_points(self, H_v: np.ndarray) -> np.ndarray:
+        return self.inner.at_points(self.sign * H_v)
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.sign * self.inner.matvec(self.sign * v)

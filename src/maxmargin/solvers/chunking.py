@@ -65,7 +65,7 @@ class Chunking:
             W = np.flatnonzero(chosen)
             part = QP(gram.take(W), qp.p[W], qp.lower[W], qp.upper[W], qp.A[:, W], qp.b, qp.eps[W])
             asked = Goal(violation=MARGIN * aim.accuracy, max_iter=goal.max_iter - n_iter if goal.max_iter > 0 else -1)
-            solution = inner.solve(part, asked, beta[W], monitor.inner())
+            solution = inner.solve(part, asked, beta[W], monitor.inner(qp.n / len(W)))
             n_iter += solution.n_iter
             beta[W] = solution.beta
             found = answer(qp, goal, beta)

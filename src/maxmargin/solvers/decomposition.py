@@ -280,6 +280,7 @@ class Run(WorkingSets):
             self.keep(part)
             beta = self.share * self.beta
             self.monitor.keep(beta if self.merged is None else self.merged.scatter(beta))
+        self.reserve(part)
         cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
         return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)
 

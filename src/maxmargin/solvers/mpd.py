@@ -251,6 +251,7 @@ class Run(WithMultipliers):
         while True:
             pull = part.pull()
             violation, lack = float(pull.max()), float(np.abs(self.r).max(initial=0.0))
+            self.reserve(part)
             stop = self._record(np.nan, violation, len(part.index))  # Aβ = b does not hold yet: no bound of anything
             solved = violation < tol_p and lack < tol_d
             tired = self.room(len(part.index)) < 1

@@ -164,6 +164,7 @@ class _Run:
     def _record(self, objective: float, violation: float) -> Status | None:
         self.iteration += 1
         active = int(np.count_nonzero(self.weight))
+        self.monitor.reserve(as_gram(self.qp.H).seconds, self.weight)
         return self.monitor.step(self.iteration, objective, violation, active, self.gram.evals, self.cache.hit_rate)
 
     def _approach(self, tol: float) -> Status:

@@ -49,7 +49,7 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.constraints import Equality
 from .parts.equal_points import EqualPoints
-from .parts.kernel_descent import Descent
+from .parts.kernel_descent import Descent, closing_seconds
 from .parts.kernel_products import KernelProducts
 from .parts.kernel_risk import KernelRisk
 from .parts.limits import EACH_SIDE, NEAR, PASSES, WIDE_BELOW, WIDE_UP_TO, Aim, Progress
@@ -283,6 +283,7 @@ class _Run:
             self.betas.append(beta)
             self.etas.append(eta)
         model = partial(self.model, self.beta)
+        self.monitor.reserve(partial(closing_seconds, self), self.beta)
         stop = self.monitor.step(self.steps, dual, violation, active, self.gram.evals, primal=value, model=model)
         low, high = -self.monitor.bounds[0], self.monitor.bounds[1]
         tiny = float(np.finfo(float).tiny)

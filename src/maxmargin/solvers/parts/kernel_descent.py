@@ -20,7 +20,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...gram import as_gram
 from ...monitor import Monitor
+from ...problem import QP
 from ...solution import Status
 from .active_factor import ActiveFactor
 from .kernel_products import KernelProducts
@@ -30,7 +32,7 @@ from .line_search import minimum_along
 from .partial_cholesky import PartialCholesky
 from .projected_cg import projected_cg
 
-__all__ = ["Descent", "Owner"]
+__all__ = ["Descent", "Owner", "closing_seconds"]
 
 FORCING = 0.1  # of what violates conditions, and of what points in S lack on average, may be left: more changes S
 ENOUGH = 0.2  # of a violation that is asked for: a step that leaves so much is the last one, if S stays as it is
@@ -43,6 +45,7 @@ WIDER, FIRST_WIDER = 8.0, 1e-3  # parabolas where S does not see η: times as wi
 class Owner(Protocol):
     """What steps share with the one who calls them."""
 
+    whole: QP
     eta: np.ndarray
     size: float  # of targets
     steps: int
@@ -54,6 +57,11 @@ class Owner(Protocol):
 
     def model(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and multipliers of the whole problem, for those of the window."""
+
+
+def closing_seconds(owner: Owner, beta: np.ndarray) -> float:
+    """What the certificate of the whole problem will take, with these coefficients of the window."""
+    return as_gram(owner.whole.H).seconds(owner.model(beta)[0])
 
 
 class Descent:
@@ -98,6 +106,7 @@ class Descent:
             known = value if complete else np.nan
             model = partial(owner.model, self.beta) if complete else None
             evals = self.products.gram.evals
+            monitor.reserve(partial(closing_seconds, owner), self.beta)
             stop = monitor.step(owner.steps, np.nan, violation, owner.sv, evals, primal=known, model=model)
             if violation <= tol or 0.0 <= progress.objective - value < gain * abs(value):
                 return Status.CONVERGED

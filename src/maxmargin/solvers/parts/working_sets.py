@@ -179,6 +179,15 @@ class WorkingSets(ABC):
         self.steps += steps
         self.looks += steps * width
 
+    def reserve(self, part: Any) -> None:
+        """Have the time kept back that the certificate of β, as it is now on a part, will take."""
+        self.monitor.reserve(self._closing_seconds, part)
+
+    def _closing_seconds(self, part: Any) -> float:
+        beta = self.beta.copy()
+        beta[part.index] = part.beta
+        return as_gram(self.qp.H).seconds(beta)
+
     def open_cache(self) -> None:
         self.cache = None  # type: ignore[assignment]  # what the one before holds is free first
         self.cache = RowCache(self._without_ridge(self.gram), self.budget, self.rows_at_once)
