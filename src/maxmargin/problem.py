@@ -198,7 +198,9 @@ class QP:
             return outside
         lack = self.A @ beta - self.b
         lack = np.where(np.isin(np.arange(len(lack)), self.limits), np.maximum(lack, 0.0), np.abs(lack))
-        terms = np.array([np.abs(row) @ np.abs(beta) for row in self.A]) + np.abs(self.b)
+        terms = np.abs(self.b)
+        if largest > 0.0:
+            terms = terms + np.array([np.abs(row) @ np.abs(beta) for row in self.A])
         return float(np.maximum(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
 
     def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
@@ -241,11 +243,18 @@ class QP:
         d = None if ridge is None else ridge[at]
         if np.isinf(z).any():
             return float("inf"), float("inf")  # an infinite box without curvature bounds nothing
-        terms = r * (beta - z) + eps * (np.abs(beta) - np.abs(z))
-        values = -r * z - eps * np.abs(z)
+        kinked, values = bool(eps.any()), -r * z
+        if kinked:
+            values -= eps * np.abs(z)
         if d is not None:
-            terms += 0.5 * d * (beta * beta - z * z)
             values -= 0.5 * d * (z * z)
+        terms = values  # they are the same where β is 0
+        if beta.any():
+            terms = r * (beta - z)
+            if kinked:
+                terms += eps * (np.abs(beta) - np.abs(z))
+            if d is not None:
+                terms += 0.5 * d * (beta * beta - z * z)
         return float(np.maximum(terms, 0.0).sum()), float(values.sum())  # each gap is a maximum over z = β too
 
     def _best(self, r: np.ndarray, at: Any) -> np.ndarray:

@@ -336,7 +336,7 @@ def test_many_small_problems_without_a_limit_of_iterations_go_on_with_other_solv
 
 def test_a_class_whose_turn_comes_too_late_is_looked_at_once(monkeypatch):
     """Of many samples each look at a vector of their length counts, once for each class."""
-    counts = {"_kinds": 0, "multipliers": 0, "_certificate": 0}
+    counts = {"_kinds": 0, "balanced": 0, "_certificate": 0}
 
     def counted(owner, name):
         once = getattr(owner, name)
@@ -348,11 +348,12 @@ def test_a_class_whose_turn_comes_too_late_is_looked_at_once(monkeypatch):
         monkeypatch.setattr(owner, name, count)
 
     counted(fixed_sums, "_kinds")
-    counted(fixed_sums.Groups, "multipliers")
+    counted(fixed_sums.Groups, "balanced")
+    monkeypatch.setattr(fixed_sums.Groups, "multipliers", lambda *_: pytest.fail("another look"))
     counted(QP, "_certificate")
     X, _ = points(2000)
     with pytest.warns(match="time limit"):
-        LinearSVC(time_limit=1e-9, n_jobs=1).fit(X, np.arange(2000) % 10)
+        LinearSVC(loss="hinge", time_limit=1e-9, n_jobs=1).fit(X, np.arange(2000) % 10)
     assert counts == dict.fromkeys(counts, 10)
 
 

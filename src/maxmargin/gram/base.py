@@ -114,9 +114,8 @@ class Gram(ABC):
         return H_v
 
     def seconds(self, v: np.ndarray) -> float:
-        """What Hv will take, by the kernel values computed so far; next to nothing where there are weights."""
-        v = self.seen(v)
-        return 0.0 if self.factor() is not None else self.cost.seconds(int(np.count_nonzero(v)) * len(v))
+        """What Hv will take, by what was computed so far, where that is long; 0 if nobody knows."""
+        return 0.0
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """Hv in float64; only the rows of nonzero entries are touched."""
@@ -332,6 +331,11 @@ class KernelGram(Gram):
         if self._first is None:
             self._first = _first_equal_row(self.exact)
         return self._first
+
+    def seconds(self, v: np.ndarray) -> float:
+        if self.kernel.code == LINEAR:  # by weights
+            return 0.0
+        return self.cost.seconds(int(np.count_nonzero(v)) * self.n)
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """As every Gram's; points that are known to be equal are looked at once."""

@@ -44,6 +44,9 @@ class View(Gram):
     def blurs(self, beta: np.ndarray) -> tuple[float, float]:
         return self.inner.blurs(beta)
 
+    def seconds(self, v: np.ndarray) -> float:
+        return self.inner.seconds(v)
+
     @abstractmethod
     def on(self, inner: Gram) -> Gram:
         """The same view of another matrix of the same points."""
@@ -198,6 +201,9 @@ class Tiled(View):
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self._on_points(v)
 
+    def seconds(self, v: np.ndarray) -> float:
+        return self.inner.seconds(self._on_points(v))
+
     def at_points(self, H_v: np.ndarray) -> np.ndarray:
         out = np.empty(self.inner.n)
         out[self.point] = H_v
@@ -289,6 +295,9 @@ class Signed(View):
 
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self.inner.seen(self.sign * v)
+
+    def seconds(self, v: np.ndarray) -> float:
+        return self.inner.seconds(self.sign * v)
 
     def at_points(self, H_v: np.ndarray) -> np.ndarray:
         return self.inner.at_points(self.sign * H_v)

@@ -157,8 +157,15 @@ def first_point(qp: QP, start: np.ndarray | None = None) -> np.ndarray:
 
 
 def beginning(qp: QP, goal: Goal, start: np.ndarray | None, reason: Status, monitor: Monitor) -> Solution:
-    """What there is when a solver is stopped before it has begun."""
-    return close(qp, goal, answer(qp, goal, first_point(qp, start)), reason, 1, monitor, as_gram(qp.H).evals)
+    """What there is when a solver is stopped before it has begun, looked at once."""
+    beta = qp.settled(first_point(qp, start))
+    groups = Groups.found(qp)
+    if groups is not None and groups.can_balance(qp):
+        eta = groups.balanced(qp, beta, qp.times(beta))
+    else:
+        eta = next(multipliers(qp, beta, qp.times(beta)))
+    found = Answer(beta, eta, qp.certificate(beta, eta))
+    return close(qp, goal, found, reason, 1, monitor, as_gram(qp.H).evals)
 
 
 def run(

@@ -9,7 +9,7 @@ import numpy as np
 from ..._jit import jit
 from ...gram import as_gram
 from ...problem import QP
-from .equal_points import MERGE_GAIN
+from .equal_points import MERGE_GAIN, distinct
 
 __all__ = ["Merged", "merge_duplicates"]
 
@@ -60,7 +60,7 @@ def fill_groups(merged, full, owner, order, lower, upper, beta):
 def merge_duplicates(qp: QP) -> Merged | None:
     """The merged QP, or None where there is nothing to gain or rows are not known to be equal."""
     same = as_gram(qp.H).duplicates()
-    if same is None or len(np.unique(same)) > MERGE_GAIN * qp.n or (qp.lower > 0).any() or (qp.upper < 0).any():
+    if same is None or distinct(same) > MERGE_GAIN * qp.n or (qp.lower > 0).any() or (qp.upper < 0).any():
         return None
     keys = np.column_stack([same, qp.p, qp.eps, *qp.A])
     order = np.lexsort(keys.T[::-1])
