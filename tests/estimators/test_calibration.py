@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
@@ -114,6 +115,9 @@ def test_folds_do_not_depend_on_the_kind_of_matrix():
     assert_array_equal(folds, fold_numbers(X.astype(float), y, np.ones(90), seed=0))
     assert_array_equal(folds, fold_numbers(sparse.csr_array(X), y, np.ones(90), seed=0))
     assert_array_equal(folds, fold_numbers(np.where(X == 0, -0.0, X), y, np.ones(90), seed=0))
+    rows = sparse.csr_array(X)
+    halves = (np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr)  # each entry is a sum of two
+    assert_array_equal(folds, fold_numbers(sparse.csr_array(halves, shape=X.shape), y, np.ones(90), seed=0))
 
 
 @each_calibration
@@ -208,6 +212,18 @@ def test_folds_without_a_class_and_functions_of_the_user():
         assert np.isfinite(model.predict_proba(X)).all()
     model = SVC(probability=True, parametric=[lambda A: A[:, 0]]).fit(X, y > 0)
     assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVC(solver="smo"), NuSVC(nu=0.05)], ids=["small", "solver", "nu"])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 1, 20)])
+def test_classes_of_one_sample(machine, counts):
+    """Both samples of a pair are in the same fold, or no machine of a fold has two classes."""
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = rng_of(0).normal(size=(len(y), 2)) + y[:, None]
+    model = clone(machine).set_params(probability=True).fit(X, y)
+    found = model.predict_proba(X)
+    assert_allclose(found.sum(axis=1), 1.0)
+    assert_array_equal(found.argmax(axis=1), model.predict(X))
 
 
 def test_a_limit_of_time_leaves_probabilities():

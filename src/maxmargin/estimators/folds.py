@@ -91,6 +91,9 @@ def _row_hashes(X: Any, seed: int) -> np.ndarray:
     for a in range(0, n, step):
         block = X[a : a + step]
         if sp.issparse(block):
+            if not block.has_canonical_format:  # an entry may be the sum of several
+                block = block.copy()
+                block.sum_duplicates()
             bits = np.asarray(block.data, np.float64) + 0.0  # without −0
             terms = _mixed(bits.view(np.uint64)) * odd[block.indices]
             total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
@@ -142,7 +145,7 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
             out[folds == number] = left[:1].sum()
         elif len(left) < len(out):
             todo.append(number)
-    if gram.factor() is None:
+    if todo and gram.factor() is None:
         plain = isinstance(problem.formulation, CSVC)
         near = _near(solved) if plain else np.arange(gram.n)
         # Of more samples it takes less time to look at the rows that change than to form the matrix.

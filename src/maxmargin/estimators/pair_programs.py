@@ -71,7 +71,8 @@ def largest_nus(y: np.ndarray, weight: np.ndarray, starts: np.ndarray) -> np.nda
     """``NuSVC.largest_nu`` of each problem."""
     positive = np.add.reduceat(np.where(y > 0, weight, 0.0), starts[:-1])
     negative = np.add.reduceat(np.where(y > 0, 0.0, weight), starts[:-1])
-    return 2.0 * np.minimum(positive, negative) / (positive + negative)
+    both = positive + negative  # 0 where all of a pair are in the fold that is left out
+    return 2.0 * np.minimum(positive, negative) / np.where(both > 0.0, both, 1.0)
 
 
 def _nu_programs(
