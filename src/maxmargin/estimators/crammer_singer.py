@@ -105,14 +105,14 @@ class AllClasses:
             state = (alpha, W, moved, active, count)
             sweep(*rows, norms, self.labels, self.cost, rng.permutation(n), True, *state)
             sweeps += 1
-            mean = np.zeros_like(W)
+            mean = np.zeros_like(alpha)
             for number in range(PASSES):
                 left = np.flatnonzero(moved)
                 if not len(left) or monitor.stop_now() is not None:
                     break
                 sweep(*rows, norms, self.labels, self.cost, rng.permutation(left), False, *state)
-                mean += (W - mean) / (number + 1)
-            others = [mean] if len(left) else []
+                mean += (alpha - mean) / (number + 1)
+            others = [combined(*rows, mean, self.width)] if len(left) else []
 
     def _further(self, alpha: np.ndarray, before: np.ndarray, W: np.ndarray, rows: tuple) -> Any:
         """The best of α and points further along the way from ``before``, brought inside, with its weights."""
@@ -129,18 +129,23 @@ class AllClasses:
     def _dual(self, W: np.ndarray, alpha: np.ndarray) -> float:
         """The dual value of α, whose weights are W."""
         linear = float(alpha.sum() - alpha[np.arange(len(alpha)), self.labels].sum())
-        return -0.5 * float((W * W).sum()) - linear
+        return -0.5 * _squared(W) - linear
 
     def _values(self, W: np.ndarray, alpha: np.ndarray, rows: tuple) -> tuple[float, float, float]:
         """The primal value of W, the dual one of α, and the largest violation of the conditions of a sample."""
         losses, violations = np.empty(len(self.labels)), np.empty(len(self.labels))
         judge(*rows, self.labels, self.cost, alpha, W, losses, violations)
-        primal = 0.5 * float((W * W).sum()) + float(self.cost @ losses)
+        primal = 0.5 * _squared(W) + float(self.cost @ losses)
         return primal, self._dual(W, alpha), float(violations.max(initial=0.0))
 
     def _primal(self, W: np.ndarray, rows: tuple) -> float:
         """The primal value of any weights."""
         return self._values(W, np.zeros((len(self.labels), self.classes)), rows)[0]
+
+
+def _squared(W: np.ndarray) -> float:
+    """‖W‖², without another array of its size."""
+    return float(np.einsum("ij,ij->", W, W))
 
 
 def inside(alpha: np.ndarray, labels: np.ndarray, cost: np.ndarray) -> np.ndarray:
