@@ -103,10 +103,11 @@ class DecisionFunction:
         if function is not None:
             return lambda rows, columns: checked_block(function, X[rows], self.vectors[columns])
         right = make_points(self.vectors, kernel).astype(np.float64)
+        everything = slice(0, right.n)
 
         def values(rows: slice, columns: slice) -> np.ndarray:
             left = make_points(X[rows], kernel, like=right).astype(np.float64)
-            return cross(kernel, left, right.take(columns))
+            return cross(kernel, left, right if columns == everything else right.take(columns))
 
         return values
 
@@ -148,7 +149,7 @@ def decide_pairs(
     few = dual.shape[1] < FEW_VECTORS * k
     coef = np.ascontiguousarray(dual.T) if few else dual.T
     intercept = np.ascontiguousarray(intercept, np.float64)
-    step = int(np.clip(PARTS_BYTES // (8 * k * (k - 1)), 1, MOST_ROWS))
+    step = int(np.clip(PARTS_BYTES // (8 * k * (k - 1)), 1, min(MOST_ROWS, max(1, n))))
     tiles = _tiles(n_support, max(1, TILE_BYTES // (8 * step)))
     width = {"ovo": len(intercept), "ovr": k}
     out: np.ndarray = np.empty((n, width[shape])) if shape in width else np.empty(n, np.int64)
