@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 from types import CodeType
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -391,6 +392,93 @@ def test_entries_have_the_type_of_their_array(compiled, dtype):
     assert results == (2, 3, 1)
 
 
+class _Pair(NamedTuple):
+    table: np.ndarray
+    scale: np.ndarray
+
+
+def _entries(pair, cube, narrow, last, twice):
+    total = 0.0
+    for i in range(cube.shape[0]):
+        for k in range(cube.shape[2]):
+            cube[i, 1, k] -= pair.table[i, k] / pair.scale[0]
+            total += cube[i, 1, k] * (2 if twice else 1)
+    order = (last < 3, last <= 2, last > 3, last >= 2, last == 2, last != 2)
+    one = pair.scale[1]
+    real = (one == 1.0, one != 1.0, one < 1.0, 1.0 >= one, one > -total)
+    return total, narrow[0] + narrow[1], last / 4, order, real
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("scale", [0.5, 0.0])
+def test_numbers_are_computed_with_as_python_does(compiled, scale):
+    def given():
+        pair = _Pair(np.arange(1.0, 7.0).reshape(2, 3), np.array([scale, 1.0]))
+        return pair, np.ones((2, 2, 3)), np.array([1.5, 2.5], np.float32), 2, True
+
+    mine, theirs = given(), given()
+    found, code = compiled(_entries, *mine)
+    with np.errstate(divide="ignore"):
+        assert found == _entries(*theirs)
+    np.testing.assert_array_equal(mine[1], theirs[1])
+    assert "NRT_incref" not in code
+
+
+@_jit.aside
+def _room(n):
+    a, b = np.empty((2, n)), np.empty(n, np.int64)
+    for k in range(n):
+        a[0, k], a[1, k], b[k] = k, 2 * k, k
+    return _Pair(a, a[1]), b
+
+
+@_jit.shared
+def _weighed(pair, b):
+    total = 0.0
+    for k in range(len(b)):
+        total += pair.table[0, k] * pair.scale[k] * b[k]
+    return total
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_arrays_of_a_tuple_are_given_back(compiled):
+    def leaf(n):
+        pair, b = _room(n)
+        return _weighed(pair, b)
+
+    assert compiled(leaf, 4)[0] == 2.0 * (1 + 8 + 27)
+    again = _jit.jit(leaf)
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    for _ in range(10):
+        again(4)
+    after = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free >= 20
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_more_memory_than_there_is(compiled):
+    def leaf(n):
+        return len(np.empty((n, n)))
+
+    with pytest.raises(MemoryError):
+        compiled(leaf, 1 << 29)
+
+
+@_jit.helper
+def _at_least(x):
+    return max(x, np.finfo(np.float64).tiny)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_what_numba_registers_while_it_compiles_is_found(tmp_path):
+    script = "from test_jit import _at_least, _jit; leaf = _jit.jit(lambda x: _at_least(x)); print(leaf(0.0))"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "MAXMARGIN_CACHE_DIR": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert float(found.stdout) == np.finfo(np.float64).tiny
+
+
 def _largest(a):
     best = -1.0
     for k in range(len(a)):
@@ -529,7 +617,7 @@ def test_leaves_read_nothing_from_files_that_do_not_count():
             if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
                 continue
             kinds = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
-            if not kinds & {"jit", "helper", "aside", "inline", "by_types"}:
+            if not kinds & {"jit", "helper", "aside", "inline", "shared", "by_types"}:
                 continue
             function = getattr(module, node.name)
             leaves += 1

@@ -77,8 +77,8 @@ def _use(model) -> None:
         model.predict(X)
         if hasattr(model, "predict_proba"):
             model.predict_proba(X)
-    except (ValueError, MemoryError):  # a kernel of numbers that overflow
-        pass
+    except (ValueError, MemoryError) as refused:  # a kernel of numbers that overflow
+        assert str(refused), repr(refused)
 
 
 def _bytes(write: Callable[[str], None]) -> bytes:

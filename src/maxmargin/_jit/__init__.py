@@ -8,6 +8,7 @@ thread layer aborts the process when two Python threads enter it at once.
 | --- | --- |
 | `compiler` | the decorators, and numba's compiler as they use it |
 | `lowering` | the step of it that writes LLVM's code, shortened |
+| `calls` | how Python calls a leaf |
 | `apart` | parts of leaves that are compiled beside them, in other threads |
 | `functions` | what leaves call that numba does not have |
 | `kept` | compiled leaves on disk, the clock of the compiler, forks |
@@ -16,7 +17,7 @@ thread layer aborts the process when two Python threads enter it at once.
 
 from __future__ import annotations
 
-from .compiler import aside, by_types, helper, inline, jit, read_only
+from .compiler import aside, by_types, helper, inline, jit, read_only, shared
 from .folders import cache_dir
 from .functions import ROW_WIDTH, dot, fast_exp, prefetch, row_dot, row_product
 from .kept import compiling_seconds
@@ -24,6 +25,7 @@ from .kept import compiling_seconds
 __all__ = [
     "jit",
     "aside",
+    "shared",
     "helper",
     "inline",
     "by_types",

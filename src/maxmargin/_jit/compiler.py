@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import numpy as np
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.interpreter import Interpreter, peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates
 from numba.core.rewrites import rewrite_registry
 from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
@@ -34,9 +36,21 @@ from numba.extending import overload
 
 from . import apart
 from .kept import LeafCache
-from .lowering import AsideLower, InlineLower, LeanLegalization, LeanLowering, LeanRewrites, signature_of
+from .lowering import AsideLower, InlineLower, LeanLegalization, LeanLower, LeanLowering, LeanRewrites, signature_of
 
-__all__ = ["FASTMATH", "OPTIONS", "PART", "PartCompiler", "aside", "by_types", "helper", "inline", "jit", "read_only"]
+__all__ = [
+    "FASTMATH",
+    "OPTIONS",
+    "PART",
+    "PartCompiler",
+    "aside",
+    "shared",
+    "by_types",
+    "helper",
+    "inline",
+    "jit",
+    "read_only",
+]
 
 FASTMATH = {"contract", "nsz", "nnan"}
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
@@ -116,6 +130,23 @@ class _TypeInference(NopythonTypeInference):
             return done
         finally:
             state.typingctx = context
+
+
+class _Interpreter(Interpreter):
+    """numba's reader of Python's code, without looking for what only `with` and dictionaries leave behind."""
+
+    def post_process(self, peepholes, func_ir):
+        seldom = (peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates)
+        return super().post_process([peephole for peephole in peepholes if peephole not in seldom], func_ir)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translation(TranslateByteCode):
+    _name = "maxmargin_translation"
+
+    def run_pass(self, state) -> bool:
+        state["func_ir"] = _Interpreter(state["func_id"]).interpret(state["bc"])
+        return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -205,7 +236,7 @@ class _LeafLowering(LeanLowering):
 # (contexts, generators, functions to put in place), or give each assignment of a variable a name of its own, as LLVM
 # does anyway.
 _PASSES = (
-    TranslateByteCode,
+    _Translation,
     FixupArgs,
     _Processing,
     RewriteSemanticConstants,
@@ -229,6 +260,30 @@ class _Passes(PassManager):
         pss.run_finalizer(internal_state)
 
 
+@contextlib.contextmanager
+def _settled(*contexts) -> Iterator[None]:
+    """A time in which numba does not import modules each time that something is not found.
+
+    It would several hundred times while a leaf is compiled. What is registered meanwhile counts.
+    """
+    inner = "refresh" in vars(contexts[0])
+    for context in contexts:
+        vars(context)["refresh"] = partial(_take_new, context)
+    try:
+        yield
+    finally:
+        if not inner:
+            for context in contexts:
+                del vars(context)["refresh"]
+
+
+def _take_new(context) -> None:
+    for registry in list(context._registries):
+        context.install_registry(registry)
+    if hasattr(context, "typing_context"):  # types, which functions may have brought
+        _take_new(context.typing_context)
+
+
 class _LeafCompiler(CompilerBase):
     """numba's compiler with passes of ours in the place of some of its own."""
 
@@ -248,7 +303,8 @@ class _LeafCompiler(CompilerBase):
 
     def compile_extra(self, func):
         try:
-            return super().compile_extra(func)
+            with _settled(*self.asked[:2], self.state.targetctx):
+                return super().compile_extra(func)
         except Exception:
             if self.short:  # a variable may have several types, which all of numba's passes tell apart
                 longer = type(self)(*self.asked)
@@ -331,6 +387,12 @@ class _AsideLowering(_PartLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class _SharedLowering(_AsideLowering):
+    _name = "maxmargin_shared_lowering"
+    lower = LeanLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class _InlineLowering(_PartLowering):
     _name = "maxmargin_inline_lowering"
     lower = InlineLower
@@ -342,6 +404,10 @@ class PartCompiler(_LeafCompiler):
 
 class _AsideCompiler(_LeafCompiler):
     own = _LeafCompiler.own | {NativeLowering: _AsideLowering}
+
+
+class _SharedCompiler(_LeafCompiler):
+    own = _LeafCompiler.own | {NativeLowering: _SharedLowering}
 
 
 class _InlineCompiler(_LeafCompiler):
@@ -365,6 +431,12 @@ def aside(function: Callable) -> Any:
     """
     function = getattr(function, "py_func", function)
     return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_AsideCompiler)
+
+
+def shared(function: Callable) -> Any:
+    """A helper that takes most of the time of several leaves, in few calls: they share one copy, as fast as can be."""
+    function = getattr(function, "py_func", function)
+    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_SharedCompiler)
 
 
 def inline(function: Callable) -> Any:

@@ -3,7 +3,8 @@
 numba writes some thirty instructions for each entry of an array: it copies the array's description, wraps a negative
 index round, and counts who refers to the array. LLVM takes most of that out again, and both take time. Here
 
-- an entry of an array, its length, the smaller of two numbers and the next number of a range are a few instructions;
+- an entry of an array, its length, a sum or comparison of two numbers, the smaller of them and the next number of a
+  range are a few instructions;
 - an index that is not a constant is never negative;
 - a variable that is assigned once is no place in memory;
 - references are counted only where something is allocated: a caller holds on to what it passes;
@@ -12,6 +13,7 @@ index round, and counts who refers to the array. LLVM takes most of that out aga
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar
 
 import numba
@@ -20,13 +22,29 @@ from llvmlite import ir as llvm
 from numba.core import ir, typing
 from numba.core.analysis import compute_cfg_from_blocks, compute_use_defs
 from numba.core.lowering import Lower
+from numba.core.runtime.context import NRTContext
 from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
-from numba.np.arrayobj import _empty_nd_impl
 
-__all__ = ["AsideLower", "InlineLower", "LeanLegalization", "LeanLowering", "LeanRewrites", "signature_of"]
+from .calls import Builder, Call, takes
+
+__all__ = ["AsideLower", "InlineLower", "LeanLegalization", "LeanLower", "LeanLowering", "LeanRewrites", "signature_of"]
 
 _Array, _Integer, _Tuple = numba.types.Array, numba.types.Integer, numba.types.BaseTuple
 _Number = (numba.types.Integer, numba.types.Float)
+_INSTRUCTIONS = {  # of integers, and of floating-point numbers
+    operator.add: ("add", "fadd"),
+    operator.sub: ("sub", "fsub"),
+    operator.mul: ("mul", "fmul"),
+    operator.truediv: (None, "fdiv"),
+}
+_COMPARISONS = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.eq: "==",
+    operator.ne: "!=",
+}
 _VIEWS = ("getitem", "static_getitem", "getattr", "exhaust_iter", "build_tuple", "cast", "pair_first", "phi", "undef")
 
 
@@ -68,7 +86,39 @@ def _whole_index(index) -> list | None:
     return kinds
 
 
+class _Counts(NRTContext):
+    """Counts of references, by which alone a description is asked for its memory: not all of it is unpacked."""
+
+    def get_meminfos(self, builder, ty, val) -> list:
+        if not _refers(self._context, ty):
+            return []
+        if isinstance(ty, _Array):
+            place = self._context.data_model_manager[ty].get_field_position("meminfo")
+            return [(ty, builder.extract_value(val, place))]
+        if isinstance(ty, _Tuple):
+            parts = [(kind, k) for k, kind in enumerate(ty) if _refers(self._context, kind)]
+            return [one for kind, k in parts for one in self.get_meminfos(builder, kind, builder.extract_value(val, k))]
+        return super().get_meminfos(builder, ty, val)
+
+
 class LeanLower(Lower):
+    def setup_function(self, fndesc) -> None:
+        super().setup_function(fndesc)
+        self.builder.__class__ = Builder
+
+    def create_cpython_wrapper(self, release_gil=False) -> None:
+        fndesc = self.fndesc
+        if self.genlower or _refers(self.context, fndesc.restype) or not all(map(takes, fndesc.argtypes)):
+            super().create_cpython_wrapper(release_gil)
+            return
+        context = self.context.subtarget(enable_nrt=False)
+        module = context.create_module("wrapper")
+        leaf = llvm.Function(
+            module, context.call_conv.get_function_type(fndesc.restype, fndesc.argtypes), fndesc.llvm_func_name
+        )
+        Call(context, module, leaf, fndesc, self.env, self.call_helper, release_gil).build()
+        self.library.add_ir_module(module)
+
     def _find_singly_assigned_variable(self) -> None:
         """The variables with one assignment, which comes before each of their uses on every way through the code.
 
@@ -144,19 +194,20 @@ class LeanLower(Lower):
     def _place(self, var, index_var) -> Any:
         """Where an entry (or, with one index of two, a row) of a contiguous array lies; None if it is not that."""
         kind = self.typeof(var.name)
-        if not (isinstance(kind, _Array) and kind.layout == "C" and kind.ndim <= 2 and kind.aligned):
+        if not (isinstance(kind, _Array) and kind.layout == "C" and kind.aligned):
             return None
         if not isinstance(kind.dtype, (*_Number, numba.types.Boolean)):
             return None
         kinds = _whole_index(self.typeof(index_var.name))
-        if kinds is None or len(kinds) > kind.ndim:
+        if kinds is None or not (len(kinds) == kind.ndim or (len(kinds), kind.ndim) == (1, 2)):
             return None
         indices = self._indices(index_var, kinds)
         offset = indices[0]
-        if kind.ndim == 2:
-            offset = self.builder.mul(offset, self.builder.extract_value(self._field(var, "shape"), 1), flags=("nsw",))
-            if len(indices) == 2:
-                offset = self.builder.add(offset, indices[1], flags=("nsw",))
+        for axis in range(1, kind.ndim):
+            length = self.builder.extract_value(self._field(var, "shape"), axis)
+            offset = self.builder.mul(offset, length, flags=("nsw",))
+            if axis < len(indices):
+                offset = self.builder.add(offset, indices[axis], flags=("nsw",))
         place = self.builder.gep(self._field(var, "data"), [offset], inbounds=True)
         return place, kind, len(indices) == kind.ndim
 
@@ -209,12 +260,37 @@ class LeanLower(Lower):
                 return self._extreme(function, kinds.return_type, expr.args)
             if (made := _allocation(function, signature.args)) is not None:
                 kinds = _whole_index(signature.args[0]) or ()
-                return _empty_nd_impl(
-                    self.context, self.builder, made.return_type, self._indices(expr.args[0], kinds)
-                )._getvalue()
+                return self._new_array(made.return_type, self._indices(expr.args[0], kinds))
             if function is len and isinstance(self.typeof(expr.args[0].name), _Array):
                 return self.builder.extract_value(self._field(expr.args[0], "shape"), 0)
         return super()._lower_call_normal(fnty, expr, signature)
+
+    def _new_array(self, kind, lengths: list) -> Any:
+        """An array of any numbers; what no machine has the memory for raises MemoryError."""
+        model, word = self.context.data_model_manager[kind], lengths[0].type
+        strides = [word(self.context.get_abi_sizeof(self.context.get_data_type(kind.dtype)))]
+        for length in reversed(lengths):
+            strides.insert(0, self.builder.mul(length, strides[0], flags=("nsw",)))
+        count = lengths[0]
+        for length in lengths[1:]:
+            count = self.builder.mul(count, length, flags=("nsw",))
+        align = self.context.get_preferred_array_alignment(kind.dtype)
+        memory = self.context.nrt.meminfo_alloc_aligned(self.builder, strides[0], align)
+        data = self.context.nrt.meminfo_data(self.builder, memory)
+        whole = {
+            "meminfo": memory,
+            "parent": llvm.Constant(model.get_value_type().elements[model.get_field_position("parent")], None),
+            "nitems": count,
+            "itemsize": strides[-1],
+            "data": self.builder.bitcast(data, self.context.get_data_type(kind.dtype).as_pointer()),
+        }
+        array = llvm.Constant(model.get_value_type(), llvm.Undefined)
+        for name, part in whole.items():
+            array = self.builder.insert_value(array, part, model.get_field_position(name))
+        for name, parts in {"shape": lengths, "strides": strides[1:]}.items():
+            for axis, part in enumerate(parts):
+                array = self.builder.insert_value(array, part, [model.get_field_position(name), axis])
+        return array
 
     def _extreme(self, function, kind, args) -> Any:
         """The smallest or largest of numbers of one type.
@@ -233,11 +309,34 @@ class LeanLower(Lower):
             best = self.builder.select(better, value, best, flags=told)
         return best
 
+    def lower_binop(self, resty, expr, op):
+        """Numbers of one type are computed with and compared in place: numba would look for a signature once more."""
+        signature = self.fndesc.calltypes[expr]
+        left, right = (numba.types.unliteral(kind) for kind in signature.args)
+        real = isinstance(left, numba.types.Float)
+        instruction = _INSTRUCTIONS.get(op, (None, None))[real]
+        if left != right or not (real or isinstance(left, _Integer)) or not (instruction or op in _COMPARISONS):
+            return super().lower_binop(resty, expr, op)
+        values = [self._cast_var(var, left) for var in (expr.lhs, expr.rhs)]
+        if instruction:
+            value = getattr(self.builder, instruction)(*values)
+        elif not real:
+            compare = self.builder.icmp_signed if left.signed else self.builder.icmp_unsigned
+            value = compare(_COMPARISONS[op], *values)
+        else:
+            compare = self.builder.fcmp_unordered if op is operator.ne else self.builder.fcmp_ordered
+            value = compare(_COMPARISONS[op], *values)
+        return self.context.cast(self.builder, value, signature.return_type, resty)
+
     def lower_expr(self, resty, expr):
         if expr.op == "getiter" and isinstance(self.typeof(expr.value.name), numba.types.RangeType):
             return self._range_iterator(resty, self.loadvar(expr.value.name))
         if expr.op == "iternext" and isinstance(self.typeof(expr.value.name), numba.types.RangeIteratorType):
             return self._next_of_range(resty, self.loadvar(expr.value.name))
+        if expr.op == "getattr" and expr.attr == "shape" and isinstance(self.typeof(expr.value.name), _Array):
+            return self._field(expr.value, "shape")
+        if expr.op in ("pair_first", "pair_second") and not _refers(self.context, resty):
+            return self.builder.extract_value(self.loadvar(expr.value.name), int(expr.op == "pair_second"))
         return super().lower_expr(resty, expr)
 
     def _range_iterator(self, resty, state) -> Any:
@@ -358,8 +457,10 @@ class LeanLowering(NativeLowering):
     def run_pass(self, state) -> bool:
         context = state.targetctx
         try:
-            if not _allocates(state):
-                state.targetctx = context.subtarget(enable_nrt=False)
+            counts = _allocates(state)
+            state.targetctx = (
+                context.subtarget(nrt=_Counts(context, True)) if counts else context.subtarget(enable_nrt=False)
+            )
             return super().run_pass(state)
         finally:
             state.targetctx = context

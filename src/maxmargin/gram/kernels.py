@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._jit import ROW_WIDTH, fast_exp, helper, inline, jit, row_dot, row_product
+from .._jit import ROW_WIDTH, aside, fast_exp, helper, inline, jit, row_dot, row_product, shared
 
 __all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
 
@@ -180,7 +180,7 @@ def transform(block, start, stop, code, gamma, coef0, degree, norms_left, norms)
         _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
 
 
-@helper
+@aside
 def _gather_block(indptr, indices, data, first, count, where, block):
     """Scatter rows first..first+count of a CSR matrix to columns of a small dense block.
 
@@ -236,7 +236,7 @@ def _tile_row(a, code, positions, values, s, m, block):
     row_product(a, positions, values, s, m, block)
 
 
-@inline
+@aside
 def _workspace(lptr, rptr, features, start, stop, dtype):
     """Buffers for one thread: block, where, positions, values, one tile and the block's norms."""
     direct = features <= DIRECT_FEATURES
@@ -259,7 +259,7 @@ def _workspace(lptr, rptr, features, start, stop, dtype):
     return block, where, np.empty(widest, np.int32), np.empty(widest, dtype), np.empty((T, Q), dtype), norm_block
 
 
-@helper
+@shared
 def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block):
     """tile[t, k] = k(block column k, right point i0 + t) for t < m."""
     rptr, ridx, rdata = right

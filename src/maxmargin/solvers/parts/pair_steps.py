@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import helper, inline, jit
+from ..._jit import helper, inline, jit, shared
 from .fixed_sums import BIG
 
 __all__ = [
@@ -199,6 +199,12 @@ def _partner(i, row_i, top, x, first, last, second_order):
 
 @jit
 def pair_steps(slab, slot, x, edges, second_order, tol, most):
+    """Pair steps, for callers in Python."""
+    return steps_of_pairs(slab, slot, x, edges, second_order, tol, most)
+
+
+@shared
+def steps_of_pairs(slab, slot, x, edges, second_order, tol, most):
     """Pair steps until the violation is below tol, a row is missing, or ``most`` steps were made.
 
     Returns (steps, violation, missing row or −1). Each step moves β_i up and β_j down by t along the

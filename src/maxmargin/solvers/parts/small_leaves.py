@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import aside, dot, helper, inline, jit
+from ..._jit import aside, dot, helper, inline, jit, shared
 from ...problem import GAP_ROUNDING
 from . import pair_steps as steps_on
 from .fixed_sums import BIG
 from .limits import DECREASE, LESS, MARGIN, ROUNDS
-from .pair_steps import HUGE, Variables
+from .pair_steps import HUGE, Variables, steps_of_pairs
 from .roundings import ROUNDED_SOLUTION, UNSOLVED
 
 __all__ = ["certify_slice", "solve_slice"]
@@ -29,8 +29,7 @@ NEWTON_SHARE = 2  # of the work of pair steps, between them
 FLAT = 1e-11  # pivot, relative to the largest, that counts as none
 STALL_ROUNDS = 20  # without progress before we give up
 
-pair_steps = helper(steps_on.pair_steps)
-single_steps = helper(steps_on.single_steps)
+single_steps = shared(steps_on.single_steps)
 
 CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
 
@@ -640,7 +639,7 @@ def solve_slice(
             while missing >= 0:
                 parts = Variables(v, x, own_lower, own_upper, own_eps, diag, rise, fall)
                 if single is None:  # known to the compiler, which leaves the other steps out
-                    some, _, missing = pair_steps(H, slot, parts, edges, True, MARGIN * tol, limit - made)
+                    some, _, missing = steps_of_pairs(H, slot, parts, edges, True, MARGIN * tol, limit - made)
                 else:
                     some, _, missing = single_steps(H, slot, parts, MARGIN * tol, limit - made)
                 made += some

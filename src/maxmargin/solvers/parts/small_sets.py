@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import helper, inline, jit
+from ..._jit import aside, helper, inline, jit
 from .fixed_sums import BIG
-from .pair_steps import TILE, Variables, first_that_has, mend, pair_steps, subtract
+from .pair_steps import TILE, Variables, first_that_has, mend, steps_of_pairs, subtract
 
 __all__ = ["small_set_steps"]
 
@@ -42,7 +42,7 @@ class Tiles(NamedTuple):
     best: np.ndarray  # room for the numbers of the best tiles of one side
 
 
-@helper
+@aside
 def _some_room(dtype_of, edges):
     """A small set and tiles, both empty."""
     a, W = np.empty((9, SET)), np.empty((5, SET), np.int64)
@@ -168,7 +168,7 @@ def _store(slab, slot, x, small, q):
 
 @jit
 def small_set_steps(slab, slot, x, edges, second_order, tol, most):
-    """As pair_steps, but on sets of a few violating variables: v of all is updated once a set, not once a step."""
+    """As steps_of_pairs, but on sets of a few violating variables: v of all is updated once a set, not once a step."""
     small, tiles = _some_room(slab, edges)
     none = np.int64(0)  # a plain 0 is a type of its own, for which helpers would be compiled once more
     moved = none
@@ -186,6 +186,6 @@ def small_set_steps(slab, slot, x, edges, second_order, tol, most):
         _load(slab, slot, x, small, q)
         finer = max(tol * 0.5, violation * INNER_TOL)
         most_here = SET_STEPS * len(small.W)
-        made, _, _ = pair_steps(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
+        made, _, _ = steps_of_pairs(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
         steps += made
         moved = _store(slab, slot, x, small, q)
