@@ -2,9 +2,10 @@
 
     make soak MINUTES=60          or: cd tests && python soak.py --minutes 60
 
-Every fit comes from the generator of the campaign (small problems, all machines and solvers). Two threads fit at the
-same time in this process, and now and then a process of its own does. A line a minute tells what the process holds; the
-end compares with what it held after a sixth of the time, when all leaves are compiled: what grows is a leak.
+Every fit comes from the generator of the campaign (small problems, all machines and solvers), and after some thousand
+the first comes again. Two threads fit at the same time in this process, and now and then a process of its own does. A
+line a minute tells what the process holds; the end compares with what it held when all problems had been solved once,
+and all leaves that they need had been compiled: what grows from there on is a leak.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from threadpoolctl import threadpool_info
 import maxmargin
 from campaign.problems import make_problem
 
-SETTLED = 1 / 6  # of the time, after which all leaves are compiled
-LEAK = 1.2  # times what was held then, and a few megabytes, is growth
+PROBLEMS = 3000  # different ones
+LEAK = 1.2  # times what was held after the first round, and a few megabytes, is growth
 SPARE_MB = 64.0
+PATIENCE = 600.0  # seconds for a process of its own, which a busy machine may keep waiting
 
 
 def held() -> dict[str, float]:
@@ -67,43 +69,42 @@ def main() -> int:
     warnings.simplefilter("ignore")
     before = [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
     handler = signal.getsignal(signal.SIGINT)
-    seeds, errors, done = itertools.count(given.first), [], itertools.count()
-    lock, begun = threading.Lock(), time.monotonic()
-    end = begun + 60.0 * given.minutes
+    seeds, errors, done, settled = itertools.count(), [], itertools.count(), {}
+    lock, end = threading.Lock(), time.monotonic() + 60.0 * given.minutes
 
     def work() -> None:
         while time.monotonic() < end:
             with lock:
                 seed = next(seeds)
-            wrong = fit(seed)
+            wrong = fit(given.first + seed % PROBLEMS)
             next(done)
+            if seed == PROBLEMS:
+                settled.update(held())
             if wrong:
                 errors.append(wrong)
-                print(wrong, flush=True)
 
     workers = [threading.Thread(target=work) for _ in range(2)]
     for worker in workers:
         worker.start()
-    settled, minute = None, 0
+    minute = 0
     while any(worker.is_alive() for worker in workers):
         time.sleep(min(60.0, max(1.0, end - time.monotonic())))
         minute += 1
         child = multiprocessing.get_context("spawn").Process(target=fit, args=(given.first + minute,))
         child.start()
-        child.join(120.0)
+        child.join(PATIENCE)
         if child.exitcode != 0:
             errors.append(f"a process of its own ended with {child.exitcode}")
-        now = held()
-        if settled is None and time.monotonic() > begun + SETTLED * (end - begun):
-            settled = now
-        print(f"minute {minute}: " + ", ".join(f"{v:.0f} {k}" for k, v in now.items()), flush=True)
+        print(f"minute {minute}: " + ", ".join(f"{v:.0f} {k}" for k, v in held().items()), flush=True)
     for worker in workers:
         worker.join()
     after, fits = held(), next(done)
-    grown = settled is not None and after["MB"] > LEAK * settled["MB"] + SPARE_MB
+    grown = bool(settled) and after["MB"] > LEAK * settled["MB"] + SPARE_MB
     known = [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
     changed = [pair for pair in before if pair not in known] or signal.getsignal(signal.SIGINT) is not handler
-    print(f"{fits} fits, {len(errors)} errors; memory {'grew' if grown else 'flat'}: {after}; "
+    print(*errors, sep="\n")
+    told = "grew" if grown else "flat" if settled else "not compared, no problem came twice"
+    print(f"{fits} fits, {len(errors)} errors; memory {told}: {settled} to {after}; "
           f"BLAS threads and signal handlers {'changed: ' + str(changed) if changed else 'as before'}")  # fmt: skip
     return int(bool(errors or grown or changed))
 
