@@ -46,6 +46,7 @@ TILE = 1 << 21  # bytes of relations that are normalised at a time
 # reads 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes
 # about ten, and the parts of Q that working sets want, which are most of it then, cost as much again.
 WHOLE = 256
+ALONE = 1 << 25  # multiply-adds, half a millisecond: such products are not shared among threads
 PIECE = 128  # columns of a product at a time: with fewer, most of its time goes into reading the other side again
 
 Look = Callable[[], object]  # called before something that takes a while; what it raises ends that
@@ -168,7 +169,8 @@ class Relation(Gram):
 
         longest = max(1, TILE // (8 * max(1, T.shape[1])))
         th.spread(normalise, len(T), th.count(n_jobs), th.grain(4 * T.shape[1]), 1, longest)
-        found = cls(Rows.of(T, n_jobs), root, mean, scale, True, cost or Cost())
+        # What is centred has few zeros: nobody looks for them.
+        found = cls(Rows.of(Dense(T), n_jobs), root, mean, scale, True, cost or Cost())
         found.T = T
         return found
 
@@ -272,7 +274,9 @@ class Relation(Gram):
             np.matmul(first[:b], first[a:b].T, out=out[:b, a:b])
             out[a:b, :a] = out[:a, a:b].T  # symmetric
 
-        th.spread(multiply, len(right), self.threads, th.grain(first.size), PIECE)
+        # Few products are one piece: BLAS makes half of them where it is given a matrix and its transpose.
+        alone = len(left) * first.size <= ALONE
+        th.spread(multiply, len(right), self.threads, th.grain(first.size), max(1, len(right)) if alone else PIECE)
         return out
 
     def _between_sparse(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:

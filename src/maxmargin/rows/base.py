@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +43,7 @@ class Rows:
         self.blocks = list(blocks)
         self.d = widths[0]
         self.threads = th.count(n_jobs)
-        self.edges = np.concatenate([[0], np.cumsum([block.n for block in blocks])])
+        self.edges = np.array([0, *accumulate(block.n for block in blocks)])
         self.n = int(self.edges[-1])
 
     @classmethod
@@ -59,7 +60,7 @@ class Rows:
         total = sum(block.work for block in whole)
         held = 8 * sum(block.work for block in whole if not isinstance(block, Stored))
         fitting = min(max(SUM_BYTES, held) // (8 * max(1, d) ** 2), total // (ANSWER_WORK * max(1, d)))
-        most = int(np.clip(fitting, FEWEST_BLOCKS, MOST_BLOCKS))
+        most = min(max(fitting, FEWEST_BLOCKS), MOST_BLOCKS)
         blocks: list[Block] = []
         for block in whole:
             parts = min(block.n, -(-most * block.work // max(1, total)), max(1, block.work // LEAST_WORK))
