@@ -12,6 +12,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import Columns, columns, solve
+from maxmargin.solvers.parts.sparse_columns import SparseColumns
 
 RNG = np.random.default_rng(0)
 SPARSE = np.where(RNG.random((60, 90)) < 0.15, RNG.normal(size=(60, 90)) + 0.5, 0.0)
@@ -38,6 +39,12 @@ def test_sweeps_over_sparse_columns(monkeypatch, C, first):
     monkeypatch.setattr(columns.Part, "solve", lambda *_: pytest.fail("the matrix was computed"))
     qp = problem(sp.csr_array(SPARSE), C)
     check(solve(qp, Columns(first=first, cheap=0, sparse_step=0), tol=1e-6), qp)
+
+
+def test_sparse_columns_without_a_box_are_a_model(monkeypatch):
+    monkeypatch.setattr(SparseColumns, "_swept", lambda *_: pytest.fail("steps were made in a box"))
+    qp = problem(sp.csr_array(SPARSE), np.inf)
+    check(solve(qp, Columns(first=10, cheap=0, sparse_step=0), tol=1e-6), qp)
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 1e4, np.inf])

@@ -17,8 +17,8 @@ Columns of a smooth kernel are nearly copies of their neighbours. When the one t
 neighbours are content; sweeps over all coordinates in turn would bring them all in, and Newton steps would have to push
 them out again one by one (abalone: 499 columns in place of 29 when the largest violation is 0.8).
 
-Where K is sparse and W has grown larger than its columns are long, W is swept (parts/sparse_columns.py), and its matrix
-is not computed.
+Where K is sparse and W has grown larger than its columns are long, sweeps and conjugate gradients over the entries of
+its columns (parts/sparse_columns.py) need no matrix.
 
 Two columns that are equal make H_WW singular: a Newton step then has a ridge of its own, which changes its length and
 not where it leads, for the next one begins where it ended.

@@ -10,7 +10,7 @@ from maxmargin import LinearSVC
 from maxmargin.losses import HuberHinge, SquaredHinge
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers.parts.sparse_model import SparseModel, loss_sweeps
+from maxmargin.solvers.parts.sparse_model import SparseModel, conjugate_steps, loss_sweeps
 
 
 def words(rng: np.random.Generator, n: int, d: int) -> sp.csc_array:
@@ -88,3 +88,16 @@ def test_many_words_are_solved_without_a_matrix_of_them(loss, intercept_scaling,
     penalty = np.abs(model.coef_).sum() + (abs(model.intercept_[0]) if intercept_scaling else 0.0)
     assert 10.0 * value + penalty == pytest.approx(model.certificate_.primal, rel=1e-10)
     assert np.count_nonzero(model.coef_) > 100
+
+
+def test_columns_that_would_cross_0_stay_there_together():
+    """Not one by one, each with conjugate gradients of its own."""
+    n = 6
+    indptr, indices, data = np.arange(n + 1), np.arange(n), np.ones(n)
+    x, v, g = np.arange(1.0, n + 1.0), np.zeros(n), np.full(n, 20.0)  # the minimum at x − g − ε is beyond 0
+    eps, free = np.ones(n), np.arange(n)
+    _, cut = conjugate_steps(
+        indptr, indices, data, np.ones(n), g, x.copy(), eps, 0.0, x, v, free, np.empty(n), np.zeros(n), 0.0, 9, 1e-9
+    )
+    assert cut and not x.any()
+    np.testing.assert_allclose(v, -np.arange(1.0, n + 1.0))  # A(x − x₀) is true of it

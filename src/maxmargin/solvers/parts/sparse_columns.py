@@ -1,4 +1,7 @@
-"""Sweeps over the sparse columns of a relation: a step costs its column's entries, however large the working set.
+"""A working set of sparse columns of a relation: a step costs its column's entries, however large the set.
+
+Centring is a bias whose slope is 0 at the minimum, so that columns as they are and one of ones are a model without a
+matrix (sparse_model.py). It knows no box; where its minimum lies outside,
 
     repeat
         for j in W:  β_j <- its minimum, all others being held           (some sweeps)
@@ -12,6 +15,7 @@ what centring takes from v sums up to nothing.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..._jit import jit
 from ...gram import Gram, Relation
@@ -20,10 +24,10 @@ from ...problem import QP
 from ...solution import Status
 from .coordinate_violations import violation
 from .limits import PASSES
+from .sparse_model import SWEEPS, SparseModel
 
 __all__ = ["SparseColumns", "violation"]
 
-SWEEPS = 3  # over sparse columns between two points of an extrapolation
 ANDERSON = 5  # points that tell where sweeps lead
 ANDERSON_RIDGE = 1e-12  # of the trace, for points that are nearly in line
 
@@ -53,7 +57,30 @@ class SparseColumns:
     def solve(
         self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor
     ) -> tuple[np.ndarray, Status | None]:
-        """β after sweeps over W, and the reason to stop if there is one."""
+        """β with no column of W that violates its conditions by more, and the reason to stop if there is one."""
+        W = W[self.relation.scale[W] > 0.0]
+        least = self._unboxed(beta, W, tolerance, monitor)
+        if ((least < self.qp.lower[W]) | (least > self.qp.upper[W])).any():
+            return self._swept(beta, W, tolerance, monitor)
+        beta = beta.copy()
+        beta[W] = least
+        return beta, monitor.stop_now()
+
+    def _unboxed(self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor) -> np.ndarray:
+        """β on W as if there were no box."""
+        qp, relation = self.qp, self.relation
+        part, ones = relation.columns.matrix(W), np.ones(relation.samples)
+        scaled = part.data * np.repeat(relation.scale[W], np.diff(part.indptr))
+        indices = np.concatenate([part.indices, np.arange(len(ones), dtype=part.indices.dtype)])
+        indptr = np.append(part.indptr, part.indptr[-1] + len(ones))
+        Z = sp.csc_array((np.concatenate([scaled, ones]), indices, indptr), shape=(len(ones), len(W) + 1))
+        start, slope, eps = (np.append(full[W], 0.0) for full in (beta, qp.times(beta) + qp.p, qp.eps))
+        return SparseModel(Z, self.weight).least(start, slope, eps, 0.0, tolerance, monitor)[:-1]
+
+    def _swept(
+        self, beta: np.ndarray, W: np.ndarray, tolerance: float, monitor: Monitor
+    ) -> tuple[np.ndarray, Status | None]:
+        """β after sweeps over W, each step in its box."""
         qp, relation, beta = self.qp, self.relation, beta.copy()
         used = np.flatnonzero(beta)
         coef = np.zeros(relation.n)

@@ -4,8 +4,8 @@
 
     repeat
         for each j:  x_j <- its minimum, all others being held                              (some sweeps)
-        conjugate gradients on the columns that are not 0, each on its side of 0; a column that comes to 0 stays there
-        and they begin again without it
+        conjugate gradients on the columns that are not 0, each on its side of 0; columns that would cross it stay there
+        and they begin again without these
     until no column violates its conditions by more than the tolerance
 
 A sweep and a step of conjugate gradients cost a look at each entry of A, or two. Sweeps tell which columns are 0;
@@ -20,12 +20,13 @@ import scipy.sparse as sp
 from ..._jit import inline, jit
 from ...monitor import Monitor
 from .limits import LOOK_WORK, PASSES
-from .sparse_columns import SWEEPS
 
-__all__ = ["SparseModel", "loss_sweeps"]
+__all__ = ["SWEEPS", "SparseModel", "conjugate_steps", "loss_sweeps"]
 
+SWEEPS = 3  # over sparse columns before they are moved together
 SPARSE_STEP = 4  # entries of a matrix that a step on it looks at in the time of one entry of a sparse column
 ENOUGH = 0.01  # of the decrease that a step on one weight promises (Yuan et al.)
+BEYOND = 0.3  # of the decrease up to the first column that comes to 0, which a step beyond it must bring
 TRIALS = 20  # lengths of such a step, the last of them 0
 
 
@@ -140,6 +141,35 @@ def sweeps(indptr, indices, data, square, g, x0, eps, ridge, x, v, tolerance, mo
 
 
 @jit
+def beyond(indptr, indices, data, eps, ridge, x, v, free, residual, direction, product, length, first):
+    """A step beyond the first column that comes to 0, where all that would cross it stay; whether it was worth it.
+
+    ``first``: the decrease up to there. Nothing changes where the step does not bring a share of it.
+    """
+    moved = np.empty(len(product))
+    for i in range(len(moved)):
+        moved[i] = length * product[i]
+    gain, size = 0.0, 0.0
+    for a in range(len(free)):
+        j, step = free[a], length * direction[a]
+        if eps[j] > 0.0 and step * x[j] < 0.0 and abs(x[j]) < abs(step):
+            for k in range(indptr[j], indptr[j + 1]):
+                moved[indices[k]] -= (step + x[j]) * data[k]
+            step = -x[j]
+        gain += residual[a] * step - 0.5 * ridge * step * step
+    for i in range(len(moved)):
+        size += moved[i] * moved[i]
+    if not gain - 0.5 * size > BEYOND * first:
+        return False
+    for a in range(len(free)):
+        j, step = free[a], length * direction[a]
+        x[j] = 0.0 if eps[j] > 0.0 and step * x[j] < 0.0 and abs(x[j]) < abs(step) else x[j] + step
+    for i in range(len(moved)):
+        v[i] += moved[i]
+    return True
+
+
+@jit
 def conjugate_steps(
     indptr, indices, data, square, g, x0, eps, ridge, x, v, free, residual, direction, state, most, tolerance
 ):
@@ -178,6 +208,10 @@ def conjugate_steps(
             j, p = free[a], direction[a]
             if eps[j] > 0.0 and p * x[j] < 0.0 and abs(x[j]) < t * abs(p):
                 t, first = -x[j] / p, a
+        if first >= 0:
+            decrease = t * state - 0.5 * t * t * curve
+            if beyond(indptr, indices, data, eps, ridge, x, v, free, residual, direction, product, whole, decrease):
+                return state, True
         for a in range(n):
             x[free[a]] += t * direction[a]
         for i in range(len(v)):
