@@ -310,3 +310,12 @@ def test_features_that_say_the_same_are_selected_together():
     assert shared.support_[:20].sum() >= 12 >= 2 * single.support_[:20].sum()
     with pytest.raises(ValueError, match="auto"):
         PSVMSelector(C="none").fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "dyadic", "precomputed"])
+@pytest.mark.parametrize("machine", [PSVR, PSVC])
+def test_values_too_large_to_be_squared_are_an_error(machine, kernel):
+    """They were columns that are constant, and a model without any was called converged."""
+    X, y = np.random.default_rng(0).normal(size=(30, 30)), np.arange(30) % 2
+    with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
+        machine(kernel=kernel).fit(1e155 * X, y)

@@ -34,6 +34,9 @@ from .parameters import ROWS, says_fit
 
 __all__ = ["LEAVES", "LinearMachine", "LinearPath", "RowMachine"]
 
+TOO_LARGE = (
+    "Input X contains NaN, infinity or a value too large to be squared; scale the features, or leave samples out."
+)
 PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
 
 
@@ -92,7 +95,7 @@ class RowMachine(Machine):
         if in_parts:
             self._check_width(rows.d, reset)
         if not np.isfinite(rows.squared_norms()).all():
-            raise ValueError("Input X contains NaN, infinity or a value too large to be squared.")
+            raise ValueError(TOO_LARGE)
         return X, rows
 
     def _check_width(self, d: int, reset: bool) -> None:
@@ -151,6 +154,8 @@ class RowMachine(Machine):
         solved = outcome.solved
         own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
         W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
+        if not np.isfinite(W).all():
+            raise ValueError(TOO_LARGE)
         self.coef_ = np.ascontiguousarray(self._stretch * W[:, : rows.d])
         self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
         if self._constant:

@@ -24,7 +24,7 @@ from ..rows import Rows, Sparse
 from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
 from .matrix_leaves import copy_rows, row_products
-from .points import Points, make_points, on_disk, squared_norms
+from .points import Points, check_finite, make_points, on_disk, squared_norms
 
 __all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
 
@@ -225,13 +225,7 @@ class KernelGram(Gram):
         self.kernel = kernel
         self.threads = th.count(n_jobs)
         self._exact: Points | None = make_points(X, kernel)
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = bool(np.isfinite(self.exact.norms).all() and np.isfinite(kernel.diag(self.exact.norms)).all())
-        if not finite:
-            raise ValueError(
-                f"a {kernel.name} kernel was asked for; found values too large for it; scale the features, "
-                "or choose a smaller gamma, coef0 or degree"
-            )
+        check_finite(kernel, self.exact)
         self.fast = self._fast_points()
         self.cost = Cost()
         self._adopt()

@@ -21,7 +21,7 @@ from .. import threads as th
 from ..rows.blocks import SPARSE_DENSITY
 from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_rows, sparse_sum, transform
 
-__all__ = ["Points", "make_points", "cross", "weigh"]
+__all__ = ["Points", "check_finite", "make_points", "cross", "weigh"]
 
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
@@ -134,6 +134,17 @@ def make_points(X: Any, kernel: Kernel, like: Points | None = None) -> Points:
         return Points(_triple(rows, dtype), norms, d, dtype)
     rows = X.toarray() if sp.issparse(X) else X
     return Points(rows if rows.dtype == dtype else rows.astype(dtype), squared_norms(rows), d, dtype)
+
+
+def check_finite(kernel: Kernel, points: Points) -> None:
+    """An error where a kernel of points is no number: their norms, or what a power makes of them, are too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(points.norms).all() and np.isfinite(kernel.diag(points.norms)).all())
+    if not finite:
+        raise ValueError(
+            f"a {kernel.name} kernel was asked for; found values too large for it; scale the features, "
+            "or choose a smaller gamma, coef0 or degree"
+        )
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from ..rows.blocks import Dense, Stored, Watched
 from .base import BLOCK_BYTES, Cost, Factor, Gram, checked_block
 from .distance import cross
 from .kernels import Kernel
-from .points import make_points, on_disk
+from .points import check_finite, make_points, on_disk
 
 __all__ = ["Relation", "Unread"]
 
@@ -107,6 +107,8 @@ class Relation(Gram):
         weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, np.float64)
         right = make_points(X, kernel)
         left = right if Z is None else make_points(Z, kernel, like=right)
+        for points in (right, left):
+            check_finite(kernel, points)
         right, left = right.astype(np.float64), left.astype(np.float64)
         cost, threads = Cost(), th.count(n_jobs)
 
@@ -379,7 +381,12 @@ def _moments(columns: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _inverse(squares: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """1/ν, or 0 for a column that is constant but for rounding."""
+    """1/ν, or 0 for a column that is constant but for rounding; an error where a norm is no number."""
+    if not np.isfinite(size).all():
+        raise ValueError(
+            "relations that can be squared were asked for; found values too large for it; scale the features, or "
+            "choose a smaller gamma, coef0 or degree"
+        )
     some = squares > (CONSTANT * CONSTANT) * size
     return np.where(some, 1.0 / np.sqrt(np.where(some, squares, 1.0)), 0.0)
 
