@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from .compiler import aside, by_types, helper, inline, jit, read_only, shared
 from .folders import cache_dir
-from .functions import ROW_WIDTH, dot, fast_exp, prefetch, row_dot, row_product
+from .functions import ROW_WIDTH, dot, fast_exp, four_dots, prefetch, row_dot, row_product
 from .kept import compiling_seconds
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "read_only",
     "dot",
     "fast_exp",
+    "four_dots",
     "prefetch",
     "row_dot",
     "row_product",

@@ -10,7 +10,7 @@ from numba.extending import intrinsic, overload
 
 from .compiler import FASTMATH, OPTIONS, PART, PartCompiler
 
-__all__ = ["ROW_WIDTH", "dot", "fast_exp", "prefetch", "row_dot", "row_product"]
+__all__ = ["ROW_WIDTH", "dot", "fast_exp", "four_dots", "prefetch", "row_dot", "row_product"]
 
 
 def _dot(x, w):
@@ -20,8 +20,23 @@ def _dot(x, w):
     return total
 
 
-# Σ x_k w_k in float64, in vector code: the one sum of which the order is free, for rows whose length is not known.
-dot = numba.njit(_dot, fastmath=FASTMATH | {"reassoc"}, **OPTIONS, pipeline_class=PartCompiler)
+def _four_dots(r0, r1, r2, r3, w, total, c0, c1, c2, c3):
+    s0 = s1 = s2 = s3 = c0 - c0
+    for k in range(len(w)):
+        s0 += r0[k] * w[k]
+        s1 += r1[k] * w[k]
+        s2 += r2[k] * w[k]
+        s3 += r3[k] * w[k]
+        total[k] += c0 * r0[k] + c1 * r1[k] + c2 * r2[k] + c3 * r3[k]
+    return s0, s1, s2, s3
+
+
+# Sums in vector code, of which the order is free, for rows whose length is not known: Σ x_k w_k in float64, and those
+# of four rows in their own precision, with total += c_0 r_0 + … + c_3 r_3 while they are at hand.
+dot, four_dots = (
+    numba.njit(sums, fastmath=FASTMATH | {"reassoc"}, **OPTIONS, pipeline_class=PartCompiler)
+    for sums in (_dot, _four_dots)
+)
 
 
 def prefetch(a, k):

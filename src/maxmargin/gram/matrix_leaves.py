@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import dot, jit
+from .._jit import dot, four_dots, jit
 
-__all__ = ["asymmetry", "copy_rows", "row_products"]
+__all__ = ["asymmetry", "copy_rows", "panel_product", "row_products"]
 
+STRETCH = 1024  # columns of a row that are added up in the precision of the matrix
 TILE = 32  # rows and columns that are compared together: two such tiles stay in the nearest cache
 
 
@@ -39,3 +40,36 @@ def asymmetry(K, first, last, start, stop, found):
                     scale = max(scale, abs(np.float64(K[i, j])))
     found[0] = worst
     found[1] = scale
+
+
+@jit
+def panel_product(panel, x, out):
+    """out += the part of a symmetric matrix times x that its last rows, up to the diagonal, stand for.
+
+    They stand for the last columns above them as well. Four rows are read once for both, which takes little longer
+    than reading them.
+    """
+    q, n = panel.shape
+    start = n - q
+    above, rest, last = np.zeros(start, panel.dtype), np.zeros(q, panel.dtype), x[start:]
+    whole = q - q % 4
+    for i in range(0, whole, 4):
+        c0, c1, c2, c3 = last[i], last[i + 1], last[i + 2], last[i + 3]
+        a = 0
+        while a < n:
+            b = min(a + STRETCH, start) if a < start else n
+            total = above[a:b] if a < start else rest
+            s0, s1, s2, s3 = four_dots(
+                panel[i, a:b], panel[i + 1, a:b], panel[i + 2, a:b], panel[i + 3, a:b], x[a:b], total, c0, c1, c2, c3
+            )
+            out[start + i] += s0
+            out[start + i + 1] += s1
+            out[start + i + 2] += s2
+            out[start + i + 3] += s3
+            a = b
+    for i in range(whole, q):  # what is left of four
+        out[start + i] += dot(panel[i], x)
+        for j in range(start):
+            above[j] += last[i] * panel[i, j]
+    for j in range(start):
+        out[j] += above[j]

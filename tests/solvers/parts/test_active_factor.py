@@ -22,7 +22,7 @@ def gram():
 def test_products_of_points_that_join(gram, budget, panel):
     K, rng = gram.dense(), np.random.default_rng(1)
     products = KernelProducts(gram, budget, Monitor())
-    products.panel, products.piece = panel, 24
+    products.panel = panel
     order = rng.permutation(120)
     for start, stop in ((0, 5), (5, 60), (60, 61), (61, 100)):
         products.grow(order[start:stop])

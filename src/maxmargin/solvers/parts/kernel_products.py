@@ -19,6 +19,7 @@ import numpy as np
 from ... import memory
 from ... import threads as th
 from ...gram import CallableGram, GaussGram, Gram, KernelGram, NearGram, PrecomputedGram
+from ...gram.matrix_leaves import panel_product
 from ...monitor import Monitor
 
 __all__ = ["KernelProducts"]
@@ -32,7 +33,6 @@ class KernelProducts:
     """K on the points ``index``, which may grow."""
 
     panel = 512  # points whose rows are made and read together: enough for quick kernel products
-    piece = 1024  # columns of a panel that are read for both halves while they are near: 1 to 2 MB
 
     def __init__(self, gram: Gram, budget: int | None, monitor: Monitor) -> None:
         self.gram, self.monitor = gram, monitor
@@ -135,17 +135,9 @@ class KernelProducts:
         return out
 
     def _panel_product(self, k: int, x: np.ndarray) -> np.ndarray:
-        panel, start, end = self.panels[k], self.ends[k], self.ends[k + 1]
+        end = self.ends[k + 1]
         out = np.zeros(end)
-        own = x[start:end]
-        down = bool(own.any())
-        for a in range(0, end, self.piece):
-            piece, right = panel[:, a : a + self.piece], x[a : min(end, a + self.piece)]
-            if right.any():
-                out[start:end] += piece @ right
-            if down and a < start:
-                stop = min(start, a + self.piece)
-                out[a:stop] += own @ piece[:, : stop - a]
+        panel_product(self.panels[k], x[:end], out)
         return out
 
     def _by_rows(self, K: np.ndarray, v: np.ndarray) -> np.ndarray:
