@@ -46,6 +46,28 @@ def test_parquet(tmp_path):
         read_data(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize(
+    "noted",
+    [
+        b'{"index_columns": [{"knid": "range"}], "columns": []}',
+        b'{"index_columns": [{"kind": "range"}], "columns": []}',
+        b'{"index_columns": 3, "columns": []}',
+        b'{"index_columns": ["a"], "columns": [{}]}',
+        b"[1]",
+        b"{",
+    ],
+    ids=repr,
+)
+def test_damaged_notes_of_pandas_in_parquet(noted, tmp_path):
+    """atheris found the first: one letter of them was another."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}).replace_schema_metadata({b"pandas": noted})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(FileError, match="cannot be read as one"):
+        read_data(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, bool])
 def test_npy(dtype, order, tmp_path):

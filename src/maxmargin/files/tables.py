@@ -166,9 +166,10 @@ def _parquet(path: Any, content: bytes) -> tuple[Any, list[str]]:
         if size > most_bytes():
             raise FileError(path, f"a table that fits into memory was asked for; found {size} bytes; use fewer rows")
         table = file.read().to_pandas()
-    except (pa.ArrowException, OSError, ValueError) as problem:
-        if isinstance(problem, FileError):
-            raise
+    except FileError:
+        raise
+    # What pandas has noted about its index may be anything in a damaged file, and pyarrow looks into it unasked.
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
         what = " ".join(str(problem).split())[:120]
         raise FileError(path, f"a Parquet file was asked for; it cannot be read as one ({what})") from None
     return table, [str(name) for name in table.columns]
