@@ -1,6 +1,7 @@
 """How much longer than it may a fit takes: stops by a time limit, a callback that raises, and Ctrl-C, for every solver.
 
     python benchmarks/overshoot.py [--sizes 2000 20000 100000] [--limits .01 .1 1] [--only NAME ...] [--stops limit ...]
+    python benchmarks/overshoot.py --over results/overshoot.csv [--sizes 100000]       those that took too long there
 
 Each row of the table has a process of its own, which fits once before it counts, so that leaves are compiled. From the
 call of ``fit`` to its end, what is over the limit may be .2 s + 10 % of the limit, and where that is longer one pass
@@ -153,22 +154,35 @@ def main() -> None:
     names = [name for name in CASES if not options.only or any(part == name for part in options.only)]
     if not names:
         raise SystemExit(f"--only {options.only} was asked for; found no such row; choose of: {', '.join(CASES)}")
+    pairs = [(stop, limit) for stop in options.stops for limit in options.limits]
+    asked = {(n, name): pairs for n in options.sizes for name in names}
+    if options.over:
+        asked = {key: pairs for key, pairs in too_long(options.over).items() if key in asked}
     rows = []
     options.out.parent.mkdir(exist_ok=True)
-    pairs = [(stop, limit) for stop in options.stops for limit in options.limits]
     with options.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        for n in options.sizes:
-            for name in names:
-                if n > MATRIX_UP_TO and CASES[name][2] == "matrix":
-                    continue
-                for row in in_own_process(name, n, pairs, options.processor):
-                    rows.append(row)
-                    writer.writerow(row)
-                    print(" ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
-                file.flush()
+        for (n, name), pairs in asked.items():
+            if n > MATRIX_UP_TO and CASES[name][2] == "matrix":
+                continue
+            for row in in_own_process(name, n, pairs, options.processor):
+                rows.append(row)
+                writer.writerow(row)
+                print(" ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
+            file.flush()
     print(table(rows))
+
+
+def too_long(path: Path) -> dict[tuple[int, str], list[tuple[str, float]]]:
+    """Stops and limits by size and name, of a table, that took longer than they may, by one pass or by more."""
+    found: dict[tuple[int, str], list[tuple[str, float]]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            limit = float(row["limit"])
+            if row["over"] and float(row["over"]) > ALLOWED + SHARE * limit:
+                found.setdefault((int(row["n"]), row["name"]), []).append((row["stop"], limit))
+    return found
 
 
 def needs_matrix(name: str) -> bool:
@@ -385,6 +399,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--sizes", type=int, nargs="+", default=[2000, 20_000, 100_000])
     options.add_argument("--limits", type=float, nargs="+", default=[0.01, 0.1, 1.0], help="seconds")
     options.add_argument("--only", nargs="+", metavar="NAME", help="rows of the table, by name")
+    options.add_argument("--over", type=Path, metavar="CSV", help="only what took too long in this table")
     options.add_argument("--stops", nargs="+", choices=STOPS, default=["limit"], help="what stops a fit")
     options.add_argument("--processor", action="store_true", help="seconds are the processor's, for a busy machine")
     options.add_argument("--out", type=Path, default=RESULTS / "overshoot.csv")

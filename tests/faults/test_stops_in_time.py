@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cases import with_sizes
 from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
 from maxmargin import rows as rows_room
-from maxmargin.estimators import classification, folds, regression, sparse_linear
+from maxmargin.estimators import classification, crammer_singer, folds, regression, sparse_linear
 from maxmargin.formulations import CSVC, EpsilonSVR, OneClass, Samples, SemiParametric
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Factored, Kernel, KernelGram, base, low_rank
@@ -407,3 +407,24 @@ def test_a_limit_counts_from_the_call_of_fit(monkeypatch):
     with pytest.warns(ConvergenceWarning):
         machine = SVC(parametric=[first], time_limit=5.0).fit(X, y)
     assert machine.status_ is Status.TIME_LIMIT
+
+
+def test_sweeps_over_all_classes_end_in_between(monkeypatch):
+    """A sweep is cut into pieces that are the same steps; a stop in the first leaves what the samples so far say."""
+    X, _ = points(400)
+    y = np.arange(400) % 4
+    machine = LinearSVC(multi_class="crammer_singer", tol=1e-6)
+    whole = clone(machine).fit(X, y)
+    monkeypatch.setattr(crammer_singer, "LOOK_WORK", 100 * X.shape[1] * 4)
+    seen = []
+    sweep = crammer_singer.sweep
+    monkeypatch.setattr(crammer_singer, "sweep", lambda *args: seen.append(len(args[6])) or sweep(*args))
+    np.testing.assert_array_equal(clone(machine).fit(X, y).coef_, whole.coef_)
+    assert max(seen) <= 100
+    seen.clear()
+    stopped = clone(machine).set_params(callback=lambda step: bool(seen))
+    monkeypatch.setattr(monitor, "CALL_EVERY_SECONDS", -1.0)
+    with pytest.warns(ConvergenceWarning):
+        stopped.fit(X, y)
+    assert len(seen) == 1 and stopped.status_ is Status.CALLBACK
+    assert stopped.certificate_.gap >= whole.certificate_.gap

@@ -27,8 +27,9 @@ import numpy as np
 
 from .._jit import jit
 from ..goal import Goal
-from ..monitor import Monitor
+from ..monitor import Monitor, clock
 from ..solution import Certificate, Status
+from ..solvers.parts.limits import LOOK_WORK
 
 __all__ = ["AllClasses", "ClassWeights"]
 
@@ -77,8 +78,10 @@ class AllClasses:
         others: list[np.ndarray] = []  # weights between which those of the sweeps jump to and fro
         before = alpha.copy()  # coefficients at the beginning of the last round
         while True:
+            begun = clock()
             W = combined(*rows, alpha, self.width)  # anew: sums of many steps have lost digits
             primal, dual, worst = self._values(W, alpha, rows)
+            monitor.reserve(float, clock() - begun)  # the last look takes as long
             best_dual, idle = max(best_dual, dual), float(self.cost.sum())
             found = Certificate(primal, best_dual, max(primal - best_dual, 0.0), worst, 0.0, idle)
             if best is None or found.primal <= best[0].primal:
@@ -103,16 +106,27 @@ class AllClasses:
             alpha, W = self._further(alpha, before, W, rows)
             before = alpha.copy()
             state = (alpha, W, moved, active, count)
-            sweep(*rows, norms, self.labels, self.cost, rng.permutation(n), True, *state)
+            self._sweep(rows, norms, rng.permutation(n), True, state, monitor)
             sweeps += 1
-            mean = np.zeros_like(alpha)
-            for number in range(PASSES):
+            mean, passes = np.zeros_like(alpha), 0
+            while passes < PASSES:
                 left = np.flatnonzero(moved)
                 if not len(left) or monitor.stop_now() is not None:
                     break
-                sweep(*rows, norms, self.labels, self.cost, rng.permutation(left), False, *state)
-                mean += (alpha - mean) / (number + 1)
-            others = [combined(*rows, mean, self.width)] if len(left) else []
+                self._sweep(rows, norms, rng.permutation(left), False, state, monitor)
+                passes += 1
+                mean += (alpha - mean) / passes
+            others = [combined(*rows, mean, self.width)] if passes and len(left) else []
+
+    def _sweep(
+        self, rows: tuple, norms: np.ndarray, order: np.ndarray, whole: bool, state: tuple, monitor: Monitor
+    ) -> None:
+        """A sweep over samples, which may end in between: what holds after all of them holds after each."""
+        step = max(1, LOOK_WORK * len(self.labels) // max(1, len(self.data) * self.classes))
+        for a in range(0, len(order), step):
+            if a and monitor.stop_now() is not None:
+                return
+            sweep(*rows, norms, self.labels, self.cost, order[a : a + step], whole, *state)
 
     def _further(self, alpha: np.ndarray, before: np.ndarray, W: np.ndarray, rows: tuple) -> Any:
         """The best of α and points further along the way from ``before``, brought inside, with its weights."""

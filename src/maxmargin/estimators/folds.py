@@ -27,7 +27,7 @@ from ..goal import Goal
 from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor, Stopped
 from ..problem import QP
-from ..solvers import Auto
+from ..solvers import Auto, knows_features
 from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_small
 from .base import Problem, Solved
 from .pair_programs import decisions, keeps_zero, programs
@@ -87,7 +87,7 @@ def _row_hashes(X: Any, seed: int) -> np.ndarray:
     n, d = X.shape
     odd = _odd(seed, d)
     out = np.empty(n, np.uint64)
-    step = max(1, ENTRIES // max(1, d))
+    step = max(1, ENTRIES * n // max(1, X.nnz if sp.issparse(X) else n * d))
     for a in range(0, n, step):
         block = X[a : a + step]
         if sp.issparse(block):
@@ -170,8 +170,8 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
     each(solving.workers, decide, todo)
     if late:
         values = _values(solved)
-        for own in late:
-            out[own] = values[own] - _added(gram, solved, own)
+        for own, added in zip(late, _added(gram, solved, late), strict=True):
+            out[own] = values[own] - added
     return out
 
 
@@ -360,14 +360,20 @@ def _values(solved: Solved) -> np.ndarray:
     return decision.scale * values + decision.intercept + own
 
 
-def _added(gram: Gram, solved: Solved, own: np.ndarray) -> np.ndarray:
-    """What the coefficients of the samples ``own`` add to their own decisions."""
-    coef = np.where(own, solved.decision.coef, 0.0)
-    weights = gram.pulled(coef)
-    if weights is not None:
-        return gram.along(weights)[own]
-    used = np.flatnonzero(coef)
-    return gram.combine(used, coef[used], np.flatnonzero(own)) if len(used) else np.zeros(int(own.sum()))
+def _added(gram: Gram, solved: Solved, parts: list[np.ndarray]) -> list[np.ndarray]:
+    """What the coefficients of samples add to their own decisions, for each part of them."""
+    coef = [np.where(own, solved.decision.coef, 0.0) for own in parts]
+    if knows_features(gram):  # two passes over the features, for all parts together
+        values = gram.matmat(np.column_stack(coef))
+        return [values[own, k] for k, own in enumerate(parts)]
+    out = []
+    for one, own in zip(coef, parts, strict=True):
+        used, weights = np.flatnonzero(one), gram.pulled(one)
+        if weights is not None:
+            out.append(gram.along(weights)[own])
+        else:
+            out.append(gram.combine(used, one[used], np.flatnonzero(own)) if len(used) else np.zeros(int(own.sum())))
+    return out
 
 
 def closed(formulation: Formulation, samples: Samples, own: np.ndarray) -> QP:

@@ -45,6 +45,11 @@ class Equality:
 
     @classmethod
     def of(cls, qp: QP, orthogonal: bool = True) -> Equality:
+        """The constraints of a problem, made once."""
+        return qp.kept(f"equality {orthogonal}", lambda qp: cls._of(qp, orthogonal))
+
+    @classmethod
+    def _of(cls, qp: QP, orthogonal: bool) -> Equality:
         A, b, n = qp.A, qp.b, qp.n
         if len(A) == 0:
             return cls(A, b, np.zeros((0, 0)))
