@@ -199,6 +199,7 @@ def test_cross_validation():
     found = run("train", "-v", 5, "-g", 0.1, "three")
     assert re.fullmatch(r"Cross Validation Accuracy = 9[\d.]+%\n", found.out) and found.err == ""
     assert run("cv", "-g", 0.1, "three").out == found.out
+    assert run("train", "-q", "-v", 5, "-g", 0.1, "three").out == found.out  # quiet, but for what was asked
     found = run("cv", "-s", 3, "-v", 3, "numbers")
     assert re.fullmatch(
         r"Cross Validation Mean squared error = [\d.]+\nCross Validation Squared correlation coefficient = [\d.]+\n",
@@ -209,6 +210,7 @@ def test_cross_validation():
 def test_a_grid():
     found = run("cv", "-v", 3, "--log2c", "-1,3,2", "--log2g", "0,-4,-2", "three")
     assert len(found.lines) == 10
+    assert run("cv", "-q", "-v", 3, "--log2c", "-1,3,2", "--log2g", "0,-4,-2", "three").lines == found.lines[-1:]
     cost, gamma, rate = map(float, found.lines[-1].split())
     assert cost in (0.5, 2.0, 8.0) and gamma in (1.0, 0.25, 0.0625) and rate > 90
     table = json.loads(run("cv", "-v", 3, "--json", "--log2c", "-1,3,2", "three").out)

@@ -133,7 +133,9 @@ Bias = Annotated[
     float, typer.Option("-B", "--bias", metavar="X", help="With --linear: value of a constant feature; < 0: none.")
 ]
 FreeBias = Annotated[bool, typer.Option("-R", "--free-bias", help="With --linear: a bias that is not penalised.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Say nothing but errors and the result of a cross-validation.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON object on the standard output in place of lines for people.")
 ]

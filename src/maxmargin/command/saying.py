@@ -19,8 +19,13 @@ class Speaker:
         self.quiet, self.as_json, self.stream = quiet, as_json, stream
 
     def line(self, text: str) -> None:
-        """A line for people."""
-        if not self.quiet and not self.as_json:
+        """A line for people, who may not want to hear it."""
+        if not self.quiet:
+            self.answer(text)
+
+    def answer(self, text: str) -> None:
+        """A line for people that is all that a command is for."""
+        if not self.as_json:
             print(text, file=self.stream or sys.stdout, flush=True)
 
     def json(self, facts: dict[str, Any]) -> None:

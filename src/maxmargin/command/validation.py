@@ -72,7 +72,7 @@ def cross_validate(
     sided = settings.classifies or settings.one_class
     lines, facts = scores(samples.y, found, sided, "Cross Validation ")
     for line in lines:
-        speaker.line(line)
+        speaker.answer(line)  # svm-train -q says it, too
     speaker.json({**facts, "folds": folds, "seconds": time.perf_counter() - started})
     return 0
 
@@ -109,7 +109,7 @@ def search(
                 best = row
             names = " ".join(f"log2{k}={v:g}" for k, v in (("c", cost), ("g", gamma)) if v is not None)
             speaker.line(f"{names} rate={rate:g} (best {_words(best)})")
-    speaker.line(" ".join(f"{value!r}" for value in best.values() if value is not None))
+    speaker.answer(" ".join(f"{value!r}" for value in best.values() if value is not None))
     speaker.json({"best": best, "table": table, "folds": folds})
     return 0
 
