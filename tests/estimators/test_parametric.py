@@ -446,3 +446,19 @@ def test_a_function_of_two_large_values_contradicts_nothing():
     X = np.where((y == 0) & (rng.uniform(size=140) < 0.07), 15767.0, 0.0)[:, None]
     model = NuSVC(nu=0.01, gamma=1e-9, parametric=[lambda X: X[:, 0] ** 2]).fit(X, y)
     assert model.status_.converged
+
+
+def line(X):
+    return X[:, 0]
+
+
+@pytest.mark.parametrize("solver", ["auto", "sor", "mpd"])
+@pytest.mark.parametrize("functions", [[line], [line, bend]])
+def test_a_target_that_needs_no_kernel_and_no_intercept(functions, solver):
+    """Coefficients that are rounding of u and v which cancel are none, and nobody asked for an intercept."""
+    X = np.random.default_rng(2).normal(size=(4, 2))
+    machine = NuSVR(nu=0.3, C=0.7, gamma=0.5, fit_intercept=False, parametric=functions, solver=solver)
+    machine.fit(X, 3.0 * X[:, 0])
+    assert machine.status_ is Status.CONVERGED
+    assert machine.intercept_ == 0.0
+    np.testing.assert_allclose(machine.predict(X), 3.0 * X[:, 0], atol=2e-3)

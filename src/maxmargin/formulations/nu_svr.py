@@ -20,7 +20,7 @@ from .base import Decision, Samples
 
 __all__ = ["NuSVR"]
 
-DUST = 4 * np.finfo(float).eps  # of Σ (u − v): a sum of u + v that small is their rounding
+DUST = 4 * np.finfo(float).eps  # of Σ (u − v): a u + v, or a sum of them, that small is their rounding
 BALANCED = 1e-12  # of Σ|β|: a sum that small is 0
 
 
@@ -56,8 +56,11 @@ class NuSVR:
         own = int(self.fit_intercept)
         eta = solution.multipliers
         coef = beta[:n] + beta[n:]
-        coef = _balanced(coef, qp.upper[:n], DUST * float((beta[:n] - beta[n:]).sum())) if own else coef
-        if len(qp.A) == 2 and not coef.any():  # no function: multipliers belong to u and v whose rounding a kernel sees
+        dust = DUST * float((beta[:n] - beta[n:]).sum())
+        coef = np.where(np.abs(coef) <= dust, 0.0, coef)
+        coef = _balanced(coef, qp.upper[:n], dust) if own else coef
+        if own and len(qp.A) == 2 and not coef.any():
+            # No function: multipliers belong to u and v, whose rounding a kernel sees.
             low, high = -float(qp.p[:n].max()), -float(qp.p[:n].min())
             return Decision(coef, 0.5 * (low + high), found=0.5 * (high - low))
         return Decision(coef, float(eta[:own].sum()), found=max(0.0, float(eta[own])))
