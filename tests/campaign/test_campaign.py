@@ -35,6 +35,7 @@ ONCE_FAILED = {
     253562: "no row left to sweep",
     253759: "a referee that has not converged and scores better",
     260090: "a tiny gap and a violation above tol",
+    260756: "separable classes, sparse features of 10 000",
     260875: "a tube without width, and coefficients that are rounding of C",
     260987: "a linear kernel, features of all sizes and costs of all sizes",
     266104: "as many functions as points",

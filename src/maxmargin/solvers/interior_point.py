@@ -12,6 +12,7 @@
         correct   μ = σμ, second order; once or twice more, to make the step longer (Gondzio)
         advance                                                                    (parts/barrier_rows.py)
     until the gap of (β, w, η) <= tol, then purify                                 (parts/purify.py)
+    where it stalls, proximal steps for small linear problems              (parts/proximal_steps.py)
 
 Rows that no longer matter drop out of long linear problems before they begin (parts/screening.py).
 
@@ -44,6 +45,7 @@ from .parts.barrier_starts import Start, begin
 from .parts.constraints import Equality
 from .parts.fixed_sums import BIG
 from .parts.limits import FINER, NEWTON_STEPS, TRIES
+from .parts.proximal_steps import proximal_steps
 from .parts.purify import crossover, places, too_coarse
 from .parts.reach import out_of_reach
 from .parts.screening import REACH, screen
@@ -67,7 +69,7 @@ class InteriorPoint:
     correctors: int = 2  # Gondzio's an iteration, at most, where factorising costs more than they do
     screening: bool = True  # decide most rows of a long linear problem by a solution on few of them (screening.py)
     reach: float = REACH  # times the roundness of corners: rows that are nearer to theirs are decided one by one
-    purify_up_to: int = 2000  # variables inside their boxes whose equations are solved once more at the end
+    purify_up_to: int = 2000  # variables inside their boxes whose equations are solved once more at the end; 0: none
     tries: int = 6  # ends that fell short of the goal before it stops, half of them hasty, or by a part of the rows
 
     form: ClassVar[type] = QP
@@ -156,7 +158,20 @@ class _Run:
                 break
             other, status = self._follow(None, centred, wide)
             found = better(self.goal, found, other)
-        return found, status
+        return self._squared(found) if status is Status.STALLED else found, status
+
+    def _squared(self, found: Answer) -> Answer:
+        """The best answer after proximal steps, where features are at hand and they cost next to nothing."""
+        qp, goal, stop = self.qp, self.goal, self.monitor.stop_now
+        form = linear_form(qp.H) if self.options.purify_up_to else None
+        for point in proximal_steps(qp, form.rows, form.constant, found.beta, found.eta, stop) if form else ():
+            w, eta = np.split(point.x, [len(point.x) - len(qp.A)])
+            other = answer(qp, goal, self.equality.feasible(point.beta, qp.lower, qp.upper, qp.eps), [eta])
+            own = other if goal.exact else Answer(other.beta, eta, qp.certificate(other.beta, eta, w), w)
+            found = better(goal, found, better(goal, other, own))
+            if goal.met(found.certificate) or stop():
+                break
+        return found
 
     def _follow(self, start: np.ndarray | None, centred: bool, wide: bool = False) -> tuple[Answer, Status]:
         """The iterations from one start."""
@@ -287,8 +302,8 @@ class _Run:
         qp, point, stop = self.qp, self.point, self.monitor.stop_now
         interior = point.crew.collect("beta")
         place = places(qp, point.crew, interior)
-        most = self.options.purify_up_to
-        pure = crossover(self.gram, qp, interior, point.eta.copy(), place, most, self._proven, stop)
+        most, eta = self.options.purify_up_to, point.eta.copy()
+        pure = crossover(self.gram, qp, interior, eta, place, most, self._proven, stop)
         if pure is not None and (self.goal.met(pure.certificate) or stop()):
             return pure
         return better(self.goal, pure, self._inside())

@@ -137,7 +137,7 @@ class Newton:
                 break
             aim.finer()
         assert best is not None
-        if reason.unasked and affordable(run.risk) and not goal.met(best.certificate):
+        if reason.unasked and affordable(erm.n, len(run.x)) and not goal.met(best.certificate):
             best = run.squared(qp, goal, best)
         if self.trace:
             monitor.history.trace["objective"] = np.array(run.objectives)
@@ -228,7 +228,7 @@ class _Run:
         for point in square_steps(self.risk, self.x, self.f):
             self.x, self.f, self.steps = point.x, point.f, self.steps + 1
             if point.beta is not None:
-                found = self._answer(qp, goal, point.beta)
+                found = self._answer(qp, goal, self._held(point.beta))
                 if not found.certificate.gap < LESS * last:
                     break  # rounding is all that is left
                 best, last = better(goal, best, found), found.certificate.gap

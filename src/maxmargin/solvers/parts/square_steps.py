@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
@@ -28,13 +29,17 @@ from .linear_risk import SHORT, LinearRisk
 from .newton_finish import NEWTON_WORK
 from .roundings import ROUNDED_SUM
 
-__all__ = ["Point", "affordable", "square_steps"]
+__all__ = ["Point", "affordable", "dense", "least_squares_step", "square_steps"]
 
 
-def affordable(risk: LinearRisk) -> bool:
+def affordable(rows: int, columns: int) -> bool:
     """Whether such a step costs next to nothing."""
-    columns = len(risk.penalty)
-    return (risk.erm.n + columns) * columns <= NEWTON_WORK
+    return (rows + columns) * columns <= NEWTON_WORK
+
+
+def dense(Z: Any) -> np.ndarray:
+    """Rows as an array in float64."""
+    return Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z, np.float64)
 
 
 @dataclass(frozen=True)
@@ -52,33 +57,40 @@ def square_steps(risk: LinearRisk, x: np.ndarray, f: np.ndarray) -> Iterator[Poi
     if risk.value(*nothing) < risk.value(x, f):
         far, (x, f) = True, nothing
     for _ in range(ROUNDS):
-        theta = risk.curvature(f, far)
-        delta, beta, seen = _square_step(risk, theta, x, f)
-        along = risk.values(delta)
-        whole = seen and not far and bool((risk.curvature(f + along) == theta).all())
-        length = 1.0 if whole else risk.length(x, f, delta, along)
-        x = x + length * delta
+        theta, beta = risk.curvature(f, far), risk.erm.asked(f)
+        curved = theta > 0.0
+        Z = np.hstack([dense(risk.rows.matrix(np.flatnonzero(curved))), risk.extra[curved]])
+        linear = risk.pushed(np.where(curved, 0.0, beta))
+        step = least_squares_step(Z, theta[curved], beta[curved], risk.penalty, x, linear)
+        along = risk.values(step.delta)
+        same = (risk.curvature(f + along) == theta) & (curved | (risk.erm.asked(f + along) == beta))
+        whole = step.seen and not far and bool(same.all())
+        beta[curved] = step.beta
+        length = 1.0 if whole else risk.length(x, f, step.delta, along)
+        x = x + length * step.delta
         f = risk.values(x)
-        far = not seen or length < SHORT
+        far = not step.seen or length < SHORT
         yield Point(x, f, beta if whole else None)
 
 
-def _square_step(
-    risk: LinearRisk, theta: np.ndarray, x: np.ndarray, f: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, bool]:
-    """δ, coefficients of x + δ if no loss changes its shape on the way, and whether curved rows see all that pulls."""
-    beta = risk.erm.asked(f)
-    curved, root = theta > 0.0, np.sqrt(risk.penalty)
-    linear = risk.pushed(np.where(curved, 0.0, beta))
-    Z = risk.rows.matrix(np.flatnonzero(curved))
-    Z = np.hstack([Z.toarray() if hasattr(Z, "toarray") else np.asarray(Z, np.float64), risk.extra[curved]])
-    size = np.sqrt(theta[curved])
-    penalised = root > 0.0
+@dataclass(frozen=True)
+class Step:
+    """δ, and what it makes of the coefficients of curved rows."""
+
+    delta: np.ndarray
+    beta: np.ndarray
+    seen: bool  # whether curved rows see all that pulls
+
+
+def least_squares_step(
+    Z: np.ndarray, theta: np.ndarray, beta: np.ndarray, penalty: np.ndarray, x: np.ndarray, linear: np.ndarray
+) -> Step:
+    """The step from x, for the Ẑ, θ and β of the rows that are curved and the g of the others."""
+    root, size, penalised = np.sqrt(penalty), np.sqrt(theta), penalty > 0.0
     A = np.vstack([size[:, None] * Z, np.diag(root)[penalised]])
-    b = np.concatenate([beta[curved] / size, -(root * x)[penalised]])
+    b = np.concatenate([beta / size, -(root * x)[penalised]])
     delta, r, dependent = _least_squares(A, b, linear)
-    beta[curved] = size * r[: len(size)]
-    return delta, beta, not linear[dependent].any()
+    return Step(delta, size * r[: len(size)], not linear[dependent].any())
 
 
 def _least_squares(A: np.ndarray, b: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
