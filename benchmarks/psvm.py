@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from data import load, path
 from harness import HERE, child, console, surroundings, titled, write
+from lasso_worker import GAP, PATH_GAP
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.svm import SVC, SVR
 
@@ -263,6 +264,21 @@ def select(names) -> Iterator[dict]:
         }  # fmt: skip
 
 
+def compared(rows: list[dict]) -> Iterator[str]:
+    """The table of docs/psvm.md from the rows of one run: seconds of the processor, and gaps that are missed."""
+    yield "| problem, ε | " + " | ".join(LASSO_CONTENDERS) + " |"
+    yield "| --- |" + " --- |" * len(LASSO_CONTENDERS)
+    known = {(row["problem"], row["epsilon"], row["contender"]): row for row in rows if row["epsilon"]}
+    for problem, epsilon in dict.fromkeys(key[:2] for key in known):
+        cells = []
+        for contender in LASSO_CONTENDERS:
+            row = known.get((problem, epsilon, contender))
+            goal = PATH_GAP if "path" in epsilon else GAP
+            missed = f" for {float(row['gap']):.0e}" if row and float(row["gap"]) > goal else ""
+            cells.append("—" if row is None else f"{float(row['processor']):.2g}{missed}")
+        yield f"| {problem}, {epsilon} | " + " | ".join(cells) + " |"
+
+
 SUITES = {"table1": table1, "table2": table2, "table3": table3, "table4": table4, "lasso": lasso, "select": select}
 
 
@@ -296,6 +312,8 @@ def main() -> None:
     for row in rows:
         table.add_row(*(shown(row[k]) for k in headings))
     console.print(table)
+    if asked.suite == "lasso":
+        print(*compared(rows), sep="\n")
 
 
 if __name__ == "__main__":
