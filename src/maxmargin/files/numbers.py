@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from .._jit import helper, jit
+from .._jit import helper, inline, jit
 
 __all__ = ["COMPLAINTS", "decimal_powers", "parse_lines"]
 
@@ -189,6 +189,26 @@ def ends(c):
     return c <= SPACE or c == HASH
 
 
+@inline
+def digits_at(text, at, most):
+    """The number that the digits at a place make, and where they end: no more are read once it is above ``most``."""
+    value = np.int64(0)
+    while text[at] >= ZERO and text[at] <= NINE and value <= most:
+        value = value * 10 + np.int64(text[at] - ZERO)
+        at += 1
+    return value, at
+
+
+@inline
+def put(values, value_bits, k, kind, value, bits):
+    """Keep a number at a place; whether it is left to Python."""
+    if kind == BY_VALUE:
+        values[k] = value
+    else:
+        value_bits[k] = bits
+    return kind == FOR_PYTHON
+
+
 @jit
 def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, values, value_bits, qid, found):
     """Read the lines of a text; ``found``: code, place, rows, entries, hard numbers, lines, least, largest index.
@@ -198,7 +218,7 @@ def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, v
     """
     at, rows, entries, hard, lines, leads = 0, 0, 0, 0, 0, 0
     least, largest = np.int64(2) ** 62, np.int64(-1)
-    code = GOOD
+    code = np.int64(GOOD)  # a plain constant is a type of its own
     indptr[0] = 0
     while at < len(text):
         at = past_blanks(text, at)
@@ -209,11 +229,7 @@ def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, v
                 if kind >= NONE:
                     code = NO_NUMBER if kind == NONE else NOT_FINITE
                     break
-                if kind == BY_VALUE:
-                    lead[leads] = value
-                else:
-                    lead_bits[leads] = bits
-                    hard += kind == FOR_PYTHON
+                hard += put(lead, lead_bits, leads, kind, value, bits)
                 leads += 1
                 at = end
                 if not ends(text[at]):
@@ -223,11 +239,7 @@ def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, v
                 break
             at = past_blanks(text, at)
             if text[at] == LOWER_Q and text[at + 1] == LOWER_I and text[at + 2] == LOWER_D and text[at + 3] == COLON:
-                digit = at + 4
-                query = np.int64(0)
-                while text[digit] >= ZERO and text[digit] <= NINE and query < np.int64(10) ** 17:
-                    query = query * 10 + np.int64(text[digit] - ZERO)
-                    digit += 1
+                query, digit = digits_at(text, at + 4, np.int64(10) ** 17 - 1)
                 if digit == at + 4 or not ends(text[digit]):
                     code = NO_QID
                     break
@@ -237,13 +249,7 @@ def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, v
                 qid[rows] = -1
             before = np.int64(-1)
             while text[at] != NEWLINE and text[at] != HASH:
-                digit = at
-                index = np.int64(0)
-                while text[digit] >= ZERO and text[digit] <= NINE:
-                    index = index * 10 + np.int64(text[digit] - ZERO)
-                    digit += 1
-                    if index > LARGEST_INDEX:
-                        break
+                index, digit = digits_at(text, at, LARGEST_INDEX)
                 if index > LARGEST_INDEX:
                     code = LARGE_INDEX
                     break
@@ -266,11 +272,7 @@ def parse_lines(text, leading, powers, tens, lead, lead_bits, indptr, indices, v
                         code = NO_VALUE if kind == NONE else NOT_FINITE
                         at = digit
                         break
-                    if kind == BY_VALUE:
-                        values[entries] = value
-                    else:
-                        value_bits[entries] = bits
-                        hard += kind == FOR_PYTHON
+                    hard += put(values, value_bits, entries, kind, value, bits)
                     if not ends(text[end]):
                         code = GLUED
                         at = end

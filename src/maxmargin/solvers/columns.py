@@ -41,6 +41,7 @@ from .base import GOAL, Answer, answer, better, close, heed, spent
 from .parts.coordinate_violations import violations
 from .parts.limits import PASSES, Progress
 from .parts.sparse_columns import SparseColumns
+from .parts.sparse_model import SPARSE_STEP
 from .parts.working_columns import Held, Part
 
 __all__ = ["Columns"]
@@ -59,7 +60,7 @@ class Columns:
     first: int = 128  # columns of the first working set, and added at least
     growth: float = 1.0  # columns that are added for each that is not 0
     cheap: int = Part.cheap  # columns in use: up to here a factorisation costs less than steps on coordinates
-    sparse_step: int = 4  # entries of the matrix that a step looks at in the time of one entry of a sparse column
+    sparse_step: int = SPARSE_STEP  # entries of the matrix for one of a sparse column, in the time of a step
 
     form: ClassVar[type] = QP
 
