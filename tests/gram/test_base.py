@@ -35,6 +35,14 @@ def check(gram: Gram, K: np.ndarray) -> None:
         np.testing.assert_allclose(gram.combine(index, coef, at, exact), coef @ K[np.ix_(index, at)], **close)
     np.testing.assert_allclose(gram.block(index), K[np.ix_(index, index)], rtol=1e-12)
     none = np.zeros(0, np.int64)
+    for some, weights in (
+        (index, coef),
+        (none, np.zeros(0)),
+        (index, np.stack([coef, -coef], 1)),
+        (none, np.zeros((0, 2))),
+    ):
+        found = gram.combine_watched(some, weights, at, lambda: None, exact=True)
+        np.testing.assert_allclose(found, (weights.T @ K[np.ix_(some, at)]).T, **close)
     np.testing.assert_array_equal(gram.combine(none, np.zeros(0)), np.zeros(n))
     np.testing.assert_array_equal(gram.matvec(np.zeros(n)), np.zeros(n))
 

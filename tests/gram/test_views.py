@@ -165,3 +165,4 @@ def test_variables_of_a_point_are_looked_at_once_and_no_others():
         before = tiled.evals
         np.testing.assert_allclose(combine(index, coef, at), whole[at], rtol=1e-12)
         assert tiled.evals - before == 3 * 4
+        np.testing.assert_array_equal(combine(np.array([7, 57]), np.array([1.0, -1.0]), at), 0.0)  # they cancel

@@ -298,7 +298,7 @@ class KernelGram(Gram):
         """As every Gram's; the points are gathered once for all pieces, and looked at once for all columns."""
         look()
         left, right = self._sides(index, at, exact)
-        columns = np.asarray(coef).reshape(len(index), -1)
+        columns = coef if np.ndim(coef) == 2 else np.asarray(coef)[:, None]
         step, out = self._points_a_look(len(index)), np.empty((right.n, columns.shape[1]))
         for a in range(0, right.n, step):
             if a:
