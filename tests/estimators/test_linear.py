@@ -403,7 +403,7 @@ def test_what_is_not_there_says_what_is():
         LinearSVC(loss="logistic").fit(s.X, s.y)
 
 
-def test_weights_that_are_no_numbers_are_an_error():
+def test_values_that_cannot_be_squared_are_an_error():
     X = np.random.default_rng(0).normal(size=(60, 4))
     with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
         LinearSVR().fit(1e200 * X, np.sin(X[:, 0]))

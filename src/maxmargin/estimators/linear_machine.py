@@ -34,9 +34,6 @@ from .parameters import ROWS, says_fit
 
 __all__ = ["LEAVES", "LinearMachine", "LinearPath", "RowMachine"]
 
-TOO_LARGE = (
-    "Input X contains NaN, infinity or a value too large to be squared; scale the features, or leave samples out."
-)
 PIECE_BYTES = 1 << 24  # of rows on disk that parametric functions see at a time
 
 
@@ -88,14 +85,17 @@ class RowMachine(Machine):
             options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
             far = isinstance(X, np.ndarray) and on_disk(X)
             X = validate_data(self, X, reset=reset, ensure_all_finite=not far, accept_large_sparse=True, **options)
-            if not far:
+            if not (far or reset):
                 return X, Rows.of(X, self.n_jobs)
         X = list(X) if in_parts else X
         rows = Rows.of(X, self.n_jobs)
         if in_parts:
             self._check_width(rows.d, reset)
         if not np.isfinite(rows.squared_norms()).all():
-            raise ValueError(TOO_LARGE)
+            raise ValueError(
+                "Input X contains NaN, infinity or a value too large to be squared; scale the features, or leave "
+                "samples out."
+            )
         return X, rows
 
     def _check_width(self, d: int, reset: bool) -> None:
@@ -154,8 +154,6 @@ class RowMachine(Machine):
         solved = outcome.solved
         own = (s.qp.weights(s.solution.beta) if s.solution.w is None else s.solution.w for s in solved)
         W = np.vstack([w for w in own if w is not None])  # each has some: a linear machine knows its features
-        if not np.isfinite(W).all():
-            raise ValueError(TOO_LARGE)
         self.coef_ = np.ascontiguousarray(self._stretch * W[:, : rows.d])
         self.intercept_ = np.array([s.decision.intercept for s in solved]) - self.coef_ @ self._centre
         if self._constant:
