@@ -72,7 +72,7 @@ class Descent:
         self.beta, self.g = np.zeros(0), np.zeros(0)
         self.factor: ActiveFactor | None = None
         self.preconditioner: PartialCholesky | None = None
-        self.slow = False  # whether conjugate gradients have taken as long as a factor would
+        self.in_vain = 0  # products that were not enough for conjugate gradients, and took as long as a factor
 
     def join(self, values: np.ndarray) -> None:
         """Points have joined, where Kβ has these values."""
@@ -171,7 +171,9 @@ class Descent:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """δ on S, that of η, and K times δ on S."""
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
-        if len(S) > owner.direct and not self.slow:
+        # A system twice as large may have twice as many products, and needs hardly more of them.
+        most = products.a_factor(len(S))
+        if len(S) > owner.direct and most >= 2 * self.in_vain:
             rank = min(CG_RANK, len(S) // CG_SHARE)
             if self.preconditioner is None:
                 self.preconditioner = PartialCholesky(products, rank, owner.seed)
@@ -179,11 +181,11 @@ class Descent:
             if rank >= DEEPER * self.preconditioner.rank:
                 self.preconditioner.deepen(rank)
             inverse = self.preconditioner.on(S, d[S], products.gram.threads)
-            most, slack = products.a_factor(len(S)), (FORCING * wrong, FORCING * d[S], self.beta[S])
+            slack = FORCING * wrong, FORCING * d[S], self.beta[S]
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)
             if found.solved or not products.fits(len(S)):
                 return found.x, found.mu, found.Kx
-            self.slow = True
+            self.in_vain = most
         assert self.factor is not None
         factor = self.factor if d is self.risk.d else ActiveFactor(products, d, self.monitor)
         x, move = factor.solve(S, right, E, lack)
