@@ -204,3 +204,23 @@ def test_values_in_float32_are_refined_before_the_matrix_is_made_anew(monkeypatc
     X, y = rng.normal(size=(2500, 3)), np.where(rng.random(2500) < 0.5, 1, -1)
     model = SVC(C=100.0, gamma=0.1, loss="squared_hinge", solver="newton").fit(X, y)
     assert model.status_.converged and not made
+
+
+def test_conjugate_gradients_that_were_slow_on_a_sample_are_tried_again(monkeypatch):
+    """A system of a larger sample may take more products; a factor of it costs the cube of its size."""
+    from maxmargin.solvers.parts import kernel_descent
+
+    sizes, plain = [], kernel_descent.projected_cg
+
+    def slow(products, S, *args):
+        sizes.append(len(S))
+        return replace(plain(products, S, *args), solved=False)
+
+    monkeypatch.setattr(kernel_descent, "projected_cg", slow)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1600, 3)), np.sign(rng.normal(size=1600))
+    solver = Newton(direct=20, smallest_sample=100)
+    model = SVC(loss="squared_hinge", gamma=0.5, solver=solver).fit(X, y)
+    assert model.status_.converged
+    assert len(sizes) >= 3
+    assert all(b // 15 >= 2 * (a // 15) for a, b in zip(sizes, sizes[1:], strict=False))  # not at each step
