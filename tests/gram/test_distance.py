@@ -144,12 +144,20 @@ def test_ordinary_points_are_left_to_products(name, monkeypatch):
         (plain, 1 / 30), (plain, 1.0), (load_digits().data, 1e-3), (load_digits().data / 16, 1.0),
         (sp.random_array((300, 500), density=0.05, rng=rng, format="csr"), 1.0), (1.0 + plain, 1 / 30),
     ]  # fmt: skip
-    monkeypatch.setattr(distance, "_each_tile", None)
-    for X, gamma in cases:
+    looks, plain_look = [], distance._each_tile
+    monkeypatch.setattr(distance, "_each_tile", lambda *args: (looks.append(1), plain_look(*args))[1])
+
+    def ask(X, gamma):
         gram = KernelGram(Kernel(name, gamma), X)
         gram.wide().rows(np.arange(5))
         gram.combine(np.arange(9), np.ones(9))
         gram.block(np.arange(9))
+
+    for X, gamma in cases:
+        ask(X, gamma)
+    assert not looks
+    ask(np.vstack([plain[:30], 1e9 + plain[:30]]), 0.5)  # these are looked at: the list above could have been longer
+    assert looks
 
 
 def test_rows_on_disk_are_not_copied_as_a_whole(tmp_path):
