@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import DEFINITE, VARIANTS, make_data
+from maxmargin import solve
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram, Ridged
@@ -218,3 +219,16 @@ def test_what_is_no_number_proves_nothing():
             found = qp.certificate(np.array([1.0, 1.0, wrong]), np.zeros(0))
         assert not Goal(violation=1e-3).met(found)
     assert Goal(violation=1e-3).met(qp.certificate(np.ones(3), np.zeros(0)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_constraint_is_missed_by_has_its_price(seed):
+    """At the best multipliers every β in the box gives a bound, if it pays for the constraints that it misses."""
+    rng = np.random.default_rng(seed)
+    qp, _, _ = random_qp(rng, n=6, k=1, kinked=bool(seed % 2), ridged=False, infinite=False)
+    best = solve(qp, "interior-point", tol=1e-10)
+    for _ in range(10):
+        missed = rng.uniform(qp.lower, qp.upper)
+        found = qp.certificate(missed, best.multipliers)
+        assert found.gap >= 0.0 and found.primal == pytest.approx(found.dual + found.gap)
+        assert found.dual <= best.certificate.primal + 1e-7 * (1.0 + abs(best.certificate.primal))

@@ -16,6 +16,10 @@ For any feasible β and any η,
 bounds how far β is from the optimum, where d is the part of H's diagonal that a squared loss has added
 (0 for most problems) and r = s − dβ. For C-SVC, SVR and their squared losses it is primal − dual.
 
+Arithmetic leaves a β that misses its constraints by a hair, and where multipliers are large that is worth something.
+Then the dual value at β bounds nothing, but less the price of what is missed, ηᵀ(Aβ − b), it does up to the second
+order: that is the dual value of a certificate, and the price is no part of its gap.
+
 Where H = ZZᵀ + diag(d) and a model has weights w of its own, s = Zw + dβ + p + Aᵀη and the gap grows by ½‖w − Zᵀβ‖²:
 the primal is that of w, the dual that of β.
 
@@ -196,12 +200,18 @@ class QP:
                 outside = float(np.maximum(outside, (beyond / size).max()))
         if not len(self.A):
             return outside
-        lack = self.A @ beta - self.b
-        lack = np.where(np.isin(np.arange(len(lack)), self.limits), np.maximum(lack, 0.0), np.abs(lack))
+        lack = np.abs(self._missed(beta))
         terms = np.abs(self.b)
         if largest > 0.0:
             terms = terms + np.array([np.abs(row) @ np.abs(beta) for row in self.A])
         return float(np.maximum(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
+
+    def _missed(self, beta: np.ndarray) -> np.ndarray:
+        """Aβ − b, of limits only what is beyond them."""
+        lack = self.A @ beta - self.b
+        rows = list(self.limits)
+        lack[rows] = np.maximum(lack[rows], 0.0)
+        return lack
 
     def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
         """The largest decrease rate of a variable that may grow plus that of one that may shrink.
@@ -235,7 +245,9 @@ class QP:
             r = s[at] if within is None else s[at] - within[at] * beta[at]
             rows.append(self._row_bounds(beta[at], r, at))
         gap, risk = (float(sum(column)) for column in zip(*rows, strict=True)) if rows else (0.0, 0.0)
-        return gap - float(eta @ (self.A @ beta - self.b)), risk + float(eta @ self.b)
+        limits = list(self.limits)
+        left = np.maximum(self.b[limits] - self.A[limits] @ beta, 0.0)
+        return gap + float(eta[limits] @ left), risk + float(eta @ self.b)
 
     def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: Any) -> tuple[float, float]:
         """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
@@ -300,7 +312,7 @@ class QP:
         self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None, H_beta: np.ndarray, own: np.ndarray | None
     ) -> Certificate:
         slope = self.gradient(beta, eta, H_beta)
-        dual = -self.objective(beta, H_beta)
+        dual = -self.objective(beta, H_beta) - float(eta @ self._missed(beta))
         if w is not None and own is not None:
             gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
