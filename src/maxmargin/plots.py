@@ -388,7 +388,7 @@ class KernelDisplay(_Display):
 
 def _kernel_of(estimator: Any, X: Any, index: np.ndarray) -> np.ndarray:
     """The matrix of a machine's kernel on some samples."""
-    kernel = getattr(estimator, "kernel", "linear")
+    kernel = getattr(estimator, "_of_fit", {}).get("kernel", getattr(estimator, "kernel", "linear"))
     if kernel == "precomputed":
         return np.asarray(X, np.float64)[np.ix_(index, index)]
     if callable(kernel):

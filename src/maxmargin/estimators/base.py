@@ -50,6 +50,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable)
 
 AGAIN, FINER = 3, 0.3  # tries, and the next tolerance, where a solution meets its goal and its published form does not
+READ = ("kernel", "degree", "coef0", "parametric")  # parameters that predictions and files need, as the fit had them
 LOOSE = 0.03  # relative gap from which on a model deserves a word, whether tol is met or not
 
 
@@ -63,22 +64,27 @@ def stacklevel() -> int:
 
 
 def certified_or_as_before(fit: F) -> F:
-    """For a method ``fit``: one that fails before its model is certified leaves the estimator as it was.
+    """For a method ``fit``: it begins as if it were the first, and one that fails before its model is certified leaves
+    the estimator as it was.
 
     Half of the attributes would be the new ones: labels of classes that the old coefficients know nothing of, a number
-    of features that compiled code would trust.
+    of features that compiled code would trust, functions that are added to a model that was fitted without any.
     """
 
     @wraps(fit)
     def fitted(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
+        for name in before.get("_left", ()):  # by the last fit
+            vars(self).pop(name, None)
+        given = set(vars(self))
         try:
             return fit(self, *args, **options)
-        except BaseException:  # Ctrl-C too, which a fit raises after it has kept its best model
-            if vars(self).get("certificate_") is before.get("certificate_"):
+        finally:  # Ctrl-C too, which a fit raises after it has kept its best model
+            if "certificate_" in vars(self):
+                self._left = set(vars(self)) - given - {"_starts_"}  # where a warm start begins
+            else:
                 vars(self).clear()
                 vars(self).update(before)
-            raise
 
     return fitted  # type: ignore[return-value]
 
@@ -164,10 +170,19 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
     _parametric: Parametric | None = None  # the functions of a semi-parametric machine, once fitted
     _keeper: Callable[[int, np.ndarray], None] | None = None  # gets the coefficients of a problem now and then
     _frame: str = ""  # the library whose table X was in fit
+    _of_fit: dict[str, Any] = {}  # the parameters of READ as the last fit had them
 
     def _unfitted(self) -> Self:
         """A machine with the same parameters, not with copies of them as ``clone`` makes: a callback is the user's."""
         return type(self)(**self.get_params(deep=False))
+
+    def _keep_parameters(self) -> None:
+        """What predictions read of the parameters stays as this fit has it: what is set later counts in the next."""
+        self._of_fit = {name: getattr(self, name) for name in READ if hasattr(self, name)}
+
+    def _as_fitted(self, name: str) -> Any:
+        """A parameter of READ as the fit had it."""
+        return self._of_fit.get(name, getattr(self, name))
 
     # -- parameters of the solver -------------------------------------------------------------------------
 
@@ -305,6 +320,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         started: float,
     ) -> None:
         """The attributes that tell how the fit went, a warning if there is something to warn of, and Ctrl-C."""
+        self._keep_parameters()
         self.certificates_ = certificates
         unfinished = [k for k, status in enumerate(statuses) if not status.converged]
         worst = max(unfinished or range(len(statuses)), key=lambda k: certificates[k].relative_gap)
@@ -368,9 +384,6 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
 
     def _fit_functions(self, X: Any, y: Any, weight: np.ndarray) -> np.ndarray | None:
         """φ at the samples (n, k), or None for a machine without parametric functions."""
-        self._parametric = None
-        if hasattr(self, "parametric_coef_"):  # of an earlier fit
-            del self.parametric_coef_
         if getattr(self, "parametric", None) is None:
             return None
         self._parametric = Parametric.fit(self.parametric, self._as_given(X), y, weight)

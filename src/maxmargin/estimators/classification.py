@@ -82,7 +82,6 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         phi = self._fit_functions(there, y[present], weight)
         box = weight * self.class_weight_[labels]
         pairs = Pairs(labels, k)
-        self._calibration = None
         folds = self._folds(there, labels, box)
         self._check_feasible(pairs, box, k > 2 or sample_weight is not None or self.class_weight is not None)
         if getattr(self, "expansion", None) is not None:
@@ -93,7 +92,6 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 )
             self._fit_on_points(X, pairs, present, weight, box, phi)  # type: ignore[attr-defined]
             return self
-        self._forget_expansion()
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
         if small and suits(np.diff(pairs.starts)):

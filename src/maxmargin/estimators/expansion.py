@@ -260,15 +260,13 @@ class Expanding(Base):
             parametric = np.vstack([solved.decision.parametric for solved in outcome.solved])
             self.parametric_coef_: Any = parametric[0] if single else parametric
         if single:
-            self._add_probabilities(X, outcome)  # there are none: those of an earlier fit go
+            self._add_probabilities(X, outcome)
         self.full_gap_ = self._full_gap(X, outcome, expansion)
         self._certify(outcome)
 
     def _keep_points(self, X: Any, points: Any, dual: np.ndarray) -> None:
         """Set the points and their coefficients."""
         self._reduced = self._stops_on_gap = True
-        if hasattr(self, "support_"):  # of an earlier fit
-            del self.support_
         if _numbers(points):
             self.support_ = points.astype(np.int32)
         precomputed = self.kernel == "precomputed"

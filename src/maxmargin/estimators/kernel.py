@@ -86,9 +86,6 @@ class KernelMachine(KernelParameters, Machine):
         """The names and the number of columns, which only a table has."""
         if frame_library(X.items):
             validate_data(self, X.items, reset=reset, skip_check_array=True)
-        elif reset:
-            for name in {"n_features_in_", "feature_names_in_"} & set(vars(self)):  # of an earlier fit
-                delattr(self, name)
 
     @staticmethod
     def _check_square(X: Any) -> None:
@@ -209,7 +206,7 @@ class KernelMachine(KernelParameters, Machine):
             return X
         check_sparse(X)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
-        if callable(self.kernel):
+        if callable(self._as_fitted("kernel")):
             options["dtype"] = "numeric"
         return validate_data(self, X, reset=False, **options)
 
@@ -221,7 +218,7 @@ class KernelMachine(KernelParameters, Machine):
             self.support_vectors_,
             self._kernel_,
             self._function,
-            self.support_ if self.kernel == "precomputed" else None,
+            self.support_ if self._as_fitted("kernel") == "precomputed" else None,
             self._W,
             n_support,
             None if self._parametric is None else self._functions_at,
@@ -232,7 +229,7 @@ class KernelMachine(KernelParameters, Machine):
     @th.blas_limit(1)
     def coef_(self) -> Any:
         """Weights of the features, for a linear kernel."""
-        if self.kernel != "linear":
+        if self._as_fitted("kernel") != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
         coef = self._feature_weights()
@@ -248,12 +245,6 @@ class KernelMachine(KernelParameters, Machine):
         return self.dual_coef_ @ self.support_vectors_
 
     _reduced = False  # whether the function of the last fit stands on points of an expansion (expansion.py)
-
-    def _forget_expansion(self) -> None:
-        """Remove what an earlier fit with an expansion has left."""
-        if self._reduced:
-            self._reduced = self._stops_on_gap = False
-            del self.full_gap_
 
     # A linear kernel has features, and where its bias is free any origin for them. Weights that are added up from
     # rows seen from near by are exact; sums of inner products of rows that are far away are not.
@@ -327,7 +318,6 @@ class SingleMachine(KernelMachine):
             problem = Problem(formulation, np.arange(len(present)), y[present], weight[present])
             self._fit_expansion(X, present, weight[present], [problem])  # type: ignore[attr-defined]
             return
-        self._forget_expansion()
         problem = Problem(formulation, present, y[present], weight[present])
         outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, len(present), monitor), [problem])
         (solved,) = outcome.solved

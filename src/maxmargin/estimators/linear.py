@@ -147,7 +147,6 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
             factor = np.where(own, self.class_weight_[c], self.class_weight_[0] if len(self.classes_) == 2 else 1.0)
             target, cost = np.where(own, 1.0, -1.0), weight[present] * factor
             problems.append(Problem(formulation, np.arange(rows.n), target, cost, str(self.classes_[c])))
-        self._calibration = self._fold = None
         if self.probability:  # what is no matrix is parted by the places of its rows
             whole = isinstance(X, np.ndarray) or sp.issparse(X)
             self._fold = fold_numbers(X, labels, weight[present], seed_of(self.random_state), whole)

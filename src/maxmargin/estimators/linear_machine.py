@@ -101,8 +101,6 @@ class RowMachine(Machine):
     def _check_width(self, d: int, reset: bool) -> None:
         if reset:
             self.n_features_in_ = d
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
         elif d != self.n_features_in_:
             raise ValueError(
                 f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"

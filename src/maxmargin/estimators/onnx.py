@@ -197,7 +197,7 @@ def _check(model: Any, opset: int) -> None:
         raise _cannot(model, "a model without parametric functions, which are Python", "some", do)
     if hasattr(model, "get_support"):
         return
-    kernel = getattr(model, "kernel", "linear")
+    kernel = model._of_fit.get("kernel", getattr(model, "kernel", "linear"))
     if getattr(model, "_function", None) is not None or callable(kernel):
         do = "use a kernel by name, or fit with kernel='precomputed' and export that"
         raise _cannot(model, "a compiled kernel", f"kernel={kernel!r}, which is a function in Python", do)

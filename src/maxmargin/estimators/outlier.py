@@ -165,7 +165,7 @@ class SVDD(_KernelOutlierDetector):
 
     def _self_kernel(self, X: Any) -> np.ndarray:
         """k(x, x) for each sample."""
-        if self.kernel == "precomputed":
+        if self._as_fitted("kernel") == "precomputed":
             raise ValueError(
                 "SVDD(kernel='precomputed') was asked to score new samples; found K(test, train) but not k(x, x) "
                 "of the new ones; use a kernel by name or a callable"

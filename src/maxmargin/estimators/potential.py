@@ -125,20 +125,22 @@ class _Potential(Machine):
     def _check_input(self, X: Any, y: Any, sample_weight: Any) -> tuple:
         self._check_parameters()
         check_sparse(X)
-        X, y = validate_data(self, X, y, multi_output=False, **self._options())
-        self._check_missing(X)
+        X, y = validate_data(self, X, y, multi_output=False, **self._options(self.kernel))
+        self._check_missing(X, self.kernel)
         return X, y, checked_weight(sample_weight, X)
 
-    def _options(self) -> dict:
+    @staticmethod
+    def _options(kernel: Any) -> dict:
         """How scikit-learn is to check X; a callable gets its objects as they are, strings or whatever."""
         options: dict[str, Any] = {"accept_sparse": "csr", "accept_large_sparse": True}
-        if callable(self.kernel):
+        if callable(kernel):
             return options | {"dtype": None, "ensure_2d": False}
         options["dtype"] = [np.float64, np.float32]
-        return options | {"ensure_all_finite": "allow-nan"} if self.kernel in MATRICES else options
+        return options | {"ensure_all_finite": "allow-nan"} if kernel in MATRICES else options
 
-    def _check_missing(self, X: Any) -> None:
-        if self.kernel not in MATRICES:
+    @staticmethod
+    def _check_missing(X: Any, kernel: Any) -> None:
+        if kernel not in MATRICES:
             return
         values = X.data if sp.issparse(X) else X
         if not np.isnan(np.sum(values)):
@@ -147,7 +149,7 @@ class _Potential(Machine):
         count = int(np.isnan(values).sum())
         columns = missing.indices[np.isnan(values)] if missing is not None else np.flatnonzero(np.isnan(X).any(axis=0))
         raise ValueError(
-            f"relations without gaps were asked for (kernel={self.kernel!r}); found {count} NaN in "
+            f"relations without gaps were asked for (kernel={kernel!r}); found {count} NaN in "
             f"{len(np.unique(columns))} columns, the first of them column {int(columns.min())}. Input X contains NaN. "
             "Fill them in (sklearn.impute.SimpleImputer), leave out these columns or these samples, or, where a "
             "missing relation means none, put 0 or give a sparse matrix without them"
@@ -278,30 +280,31 @@ class _Potential(Machine):
         """f for each sample and problem; only the relations to the objects that are used are read."""
         check_is_fitted(self)
         check_sparse(X)
-        if self.kernel in MATRICES:
-            return self._read(X) + self.intercept_
-        X = validate_data(self, X, reset=False, **self._options())
+        kernel = self._as_fitted("kernel")
+        if kernel in MATRICES:
+            return self._read(X, kernel) + self.intercept_
+        X = validate_data(self, X, reset=False, **self._options(kernel))
         if not self.n_support_:
             return np.zeros((X.shape[0], len(self.intercept_))) + self.intercept_
-        function = self.kernel if callable(self.kernel) else None
+        function = kernel if callable(kernel) else None
         vectors, weights = self.support_vectors_, None
-        if self.kernel == "linear" and len(self.intercept_) * X.shape[1] <= MOST_WEIGHTS:
+        if kernel == "linear" and len(self.intercept_) * X.shape[1] <= MOST_WEIGHTS:
             with th.blas_limit(1):  # Σ a_j x_jᵀx: the sum over the objects costs what one sample's relations do
                 weights = np.asarray(self._coef.T @ vectors)
         return DecisionFunction(
             self._coef.T, self.intercept_, vectors, self._kernel_, function, weights=weights, n_jobs=self.n_jobs
         ).problems(X)
 
-    def _read(self, X: Any) -> np.ndarray:
+    def _read(self, X: Any, kernel: str) -> np.ndarray:
         """Σ a_j K_j for rows of relations to all objects, or to those alone that are used."""
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X.shape) == 2 and X.shape[1] == self.n_support_ != self.n_features_in_:
-            X = check_array(X, estimator=self, **self._options())
-            self._check_missing(X)
+            X = check_array(X, estimator=self, **self._options(kernel))
+            self._check_missing(X, kernel)
         else:
-            X = validate_data(self, X, reset=False, **self._options())
+            X = validate_data(self, X, reset=False, **self._options(kernel))
             X = X[:, self.support_]
-            self._check_missing(X)
+            self._check_missing(X, kernel)
         return np.asarray(X @ self._coef) if self.n_support_ else np.zeros((X.shape[0], len(self.intercept_)))
 
     # -- paths ------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from ..gram import KERNELS, Kernel
 from ..solution import Certificate, History, Status
 from ..solvers import SOLVERS
 from .errors import FileError, shown
-from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
+from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, as_fitted, kernel_machine, linear_machine
 from .npy import read_header
 from .parts import KernelParts, LinearParts, MisfitError, finite, need
 from .probabilities import calibration_from
@@ -193,7 +193,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
         raise UnstorableError(f"one of {', '.join(MACHINES)} was asked for; found {name}; pickle it")
     check_is_fitted(model)
     writer = _Writer()
-    params = {k: v for k, v in model.get_params(deep=False).items() if k not in NOT_KEPT}
+    params = {k: v for k, v in model.get_params(deep=False).items() if k not in NOT_KEPT} | model._of_fit
     kept = {k for k in vars(model) if k.endswith("_") and not k.startswith("_")} & {*ATTRIBUTES, *MORE}
     fitted = {k: getattr(model, k) for k in sorted(kept)}
     if name in KERNEL_MACHINES:
@@ -325,7 +325,7 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     if width is not None:
         need(isinstance(model, (SVR, NuSVR)) and isinstance(width, float), "a width of a regression", width)
         model._width = width
-    return model
+    return as_fitted(model)
 
 
 def _check_rest(model: Any) -> None:
@@ -358,6 +358,7 @@ def _potential(name: str, params: dict, fitted: dict) -> Any:
     )
     problems = len(model.intercept_) if model.intercept_.ndim == 1 else 0
     need(problems and model._coef.shape == (count, problems), f"weights {(count, problems)}", model._coef.shape)
+    model._keep_parameters()
     model._kernel_ = None
     if model.kernel in ("precomputed", "dyadic"):
         inside = not count or (model.support_.min() >= 0 and model.support_.max() < model.n_features_in_)

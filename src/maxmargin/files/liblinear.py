@@ -46,11 +46,11 @@ WORDS = set("solver_type nr_class label nr_feature bias rho".split())
 
 def load_liblinear(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
     """A fitted linear machine from a model file of LIBLINEAR's; more ``n_features`` than it has get the weight 0."""
-    from .models import linear_machine
+    from .models import as_fitted, linear_machine
 
     parts = read_liblinear(path, n_features=n_features)
     try:
-        return _logistic(parts) if parts.machine == LOGISTIC else linear_machine(parts)
+        return _logistic(parts) if parts.machine == LOGISTIC else as_fitted(linear_machine(parts))
     except MisfitError as problem:
         raise FileError(path, str(problem)) from None
 
@@ -137,7 +137,7 @@ def save_liblinear(model: Any, path: str | os.PathLike) -> None:
             raise _cannot("labels that are whole numbers", ", ".join(map(repr, known[:3].tolist())))
         labels = [int(c) for c in known.tolist()]
         labels = labels[::-1] if len(labels) == 2 else labels
-    with_bias = bool(model.fit_intercept)
+    with_bias = bool(model.fit_intercept or model.intercept_.any())
     with atomic(path, "w") as file:
         file.write(f"solver_type {_solver_type(model)}\nnr_class {len(labels) or 2}\n")
         if labels:

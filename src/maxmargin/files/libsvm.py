@@ -61,7 +61,7 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     estimator
         It predicts at once, and where the file has probabilities these, too: ``predict_proba``, ``predict_interval``.
     """
-    from .models import kernel_machine
+    from .models import as_fitted, kernel_machine
     from .probabilities import give_probabilities
 
     parts = read_libsvm(path, n_features=n_features)
@@ -70,7 +70,7 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     except MisfitError as problem:
         raise FileError(path, str(problem)) from None
     give_probabilities(model, **parts.probabilities)
-    return model
+    return as_fitted(model)
 
 
 def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> KernelParts:
@@ -174,18 +174,19 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
     kernels = {ours: word for word, ours in KERNEL_NAMES.items()}
     if name not in types:
         raise _cannot(f"one of {', '.join(types)}", name)
-    if not isinstance(model.kernel, str) or model.kernel not in kernels:
-        raise _cannot(f"one of the kernels {', '.join(kernels)}", f"kernel={model.kernel!r}")
+    kernel, degree, coef0 = (model._as_fitted(option) for option in ("kernel", "degree", "coef0"))
+    if not isinstance(kernel, str) or kernel not in kernels:
+        raise _cannot(f"one of the kernels {', '.join(kernels)}", f"kernel={kernel!r}")
     if model._parametric is not None:
         raise _cannot("a model without parametric functions", "some")
     with atomic(path, "w") as file:
-        file.write(f"svm_type {types[name]}\nkernel_type {kernels[model.kernel]}\n")
-        if model.kernel == "poly":
-            file.write(f"degree {int(model.degree)}\n")
-        if model.kernel in ("poly", "rbf", "sigmoid"):
+        file.write(f"svm_type {types[name]}\nkernel_type {kernels[kernel]}\n")
+        if kernel == "poly":
+            file.write(f"degree {int(degree)}\n")
+        if kernel in ("poly", "rbf", "sigmoid"):
             file.write(f"gamma {model._gamma:.17g}\n")
-        if model.kernel in ("poly", "sigmoid"):
-            file.write(f"coef0 {float(model.coef0):.17g}\n")
+        if kernel in ("poly", "sigmoid"):
+            file.write(f"coef0 {float(coef0):.17g}\n")
         order, labels, counts = _layout(model)
         k = len(labels) if labels else 2
         file.write(f"nr_class {k}\ntotal_sv {len(order)}\n")
@@ -198,7 +199,7 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
             file.write("nr_sv " + " ".join(map(str, counts)) + "\n")
         file.write("SV\n")
         rows = [" ".join(map(short, row)) for row in dense(model.dual_coef_).T[order].tolist()]
-        if model.kernel == "precomputed":
+        if kernel == "precomputed":
             pairs = [f"0:{serial + 1}" for serial in model.support_[order].tolist()]
         else:
             pairs = pairs_of(sp.csr_matrix(model.support_vectors_)[order]) if len(order) else []

@@ -11,7 +11,15 @@ from ..estimators import SVC, SVDD, SVR, LinearOneClassSVM, LinearSVC, LinearSVR
 from ..estimators.checks import check_sparse
 from .parts import KERNEL_NAMES, LINEAR_NAMES, KernelParts, LinearParts, need, widened
 
-__all__ = ["CLASSIFIERS", "KERNEL_MACHINES", "LINEAR_MACHINES", "kernel_machine", "linear_machine", "widen"]
+__all__ = [
+    "CLASSIFIERS",
+    "KERNEL_MACHINES",
+    "LINEAR_MACHINES",
+    "as_fitted",
+    "kernel_machine",
+    "linear_machine",
+    "widen",
+]
 
 KERNEL_MACHINES = {c.__name__: c for c in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SVDD)}
 LINEAR_MACHINES = {c.__name__: c for c in (LinearSVC, LinearSVR, LinearOneClassSVM)}
@@ -25,6 +33,7 @@ def kernel_machine(parts: KernelParts) -> Any:
     model = KERNEL_MACHINES[parts.machine](**parts.params)
     for name in ("kernel", "coef0", "degree"):  # those that the file leaves out
         parts.params.setdefault(name, getattr(model, name))
+    model._keep_parameters()
     if parts.kernel != "precomputed":
         check_sparse(parts.vectors)
     parts = parts.checked()
@@ -52,6 +61,7 @@ def linear_machine(parts: LinearParts) -> Any:
     parts = parts.checked()
     name = parts.machine
     model = LINEAR_MACHINES[name](**parts.params)
+    model._keep_parameters()
     if parts.classes is not None and name == "LinearSVC":
         model.classes_, model.class_weight_ = np.asarray(parts.classes), np.ones(len(parts.classes))
     model.coef_ = parts.coef if name == "LinearSVC" else np.ascontiguousarray(parts.coef[0])
@@ -60,6 +70,12 @@ def linear_machine(parts: LinearParts) -> Any:
         model.offset_ = -parts.intercept
     model.n_features_in_ = parts.coef.shape[1]
     model._centre = np.zeros(parts.coef.shape[1])
+    return model
+
+
+def as_fitted(model: Any) -> Any:
+    """A model that is complete: what it has besides its parameters is gone when it is fitted again."""
+    model._left = set(vars(model)) - set(model.get_params(deep=False))
     return model
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import dense
 from ..estimators.calibration import Calibration
-from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, kernel_machine, linear_machine
+from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, as_fitted, kernel_machine, linear_machine
 from .parts import KernelParts, LinearParts
 
 __all__ = ["from_sklearn", "to_sklearn"]
@@ -39,7 +39,8 @@ def _kind(model: Any, ours: bool) -> str:
 def _shared_params(source: Any, target: type) -> dict[str, Any]:
     """The parameters that both know, where the target means the same by their values."""
     known = target().get_params(deep=False)
-    given = {k: v for k, v in source.get_params(deep=False).items() if k in known}
+    asked = source.get_params(deep=False) | getattr(source, "_of_fit", {})
+    given = {k: v for k, v in asked.items() if k in known}
     if given.get("cache_size") == "auto":
         del given["cache_size"]
     if given.get("probability") == "deprecated" or given.get("probability") is False:
@@ -84,7 +85,7 @@ def from_sklearn(model: Any) -> Any:
         found.feature_names_in_ = model.feature_names_in_
     if hasattr(model, "class_weight_"):
         found.class_weight_ = np.array(model.class_weight_)
-    return found
+    return as_fitted(found)
 
 
 def to_sklearn(model: Any) -> Any:
@@ -113,8 +114,10 @@ def to_sklearn(model: Any) -> Any:
         found.coef_ = found.coef_ if name == "LinearSVC" else found.coef_[0]
         found.n_iter_ = int(getattr(model, "n_iter_", 1))
     else:
-        if model.kernel not in ("linear", "poly", "rbf", "sigmoid", "precomputed"):
-            raise TypeError(f"a kernel of scikit-learn was asked for; found {model.kernel!r}; it has no such kernel")
+        if params["kernel"] not in ("linear", "poly", "rbf", "sigmoid", "precomputed"):
+            raise TypeError(
+                f"a kernel of scikit-learn was asked for; found {params['kernel']!r}; it has no such kernel"
+            )
         found = cls(**params)
         _give_libsvm(found, model, name)
     found.n_features_in_ = model.n_features_in_
