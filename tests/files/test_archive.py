@@ -255,3 +255,29 @@ def test_indices_of_a_sparse_matrix_are_checked(tmp_path):
     save(model, tmp_path / "model.mm")
     with pytest.raises(FileError, match="columns below 4"):
         load(tmp_path / "model.mm")
+
+
+@pytest.mark.parametrize("name", ["SVC", "NuSVC", "LinearSVC", "PSVC"])
+def test_labels_come_back_as_they_were(name, tmp_path):
+    X, y = data(3, False)
+    for labels in (np.array(["one", "two", "three"], object), np.array(["one", "two", "three"]), np.array([-1, 0, 7])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = ALL[name]().fit(X, labels[np.unique(y, return_inverse=True)[1]])
+        save(model, tmp_path / "model.mm")
+        again = load(tmp_path / "model.mm")
+        assert again.classes_.dtype == model.classes_.dtype and again.predict(X).dtype == model.predict(X).dtype
+        assert again.predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array(["2001-01-01", "2002-02-02"], "M8[D]"), np.array([b"a", b"b"]), np.array(["a\0", "b"], object)],
+    ids=["dates", "bytes", "texts with a NUL at the end"],
+)
+def test_labels_that_no_file_holds_are_an_error_when_they_are_saved(labels, tmp_path):
+    X, y = data(2, False)
+    model = SVC().fit(X, labels[np.unique(y, return_inverse=True)[1]])
+    with pytest.raises(TypeError, match="numbers or texts were asked for in classes_; found an array of type"):
+        save(model, tmp_path / "model.mm")
+    assert not (tmp_path / "model.mm").exists()

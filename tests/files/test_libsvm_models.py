@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from files.samples import KERNELS, MACHINES, data, target
-from maxmargin import SVC, SVR, LinearOneClassSVM
+from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC
 from maxmargin.files import FileError, load_libsvm, load_model, save_liblinear, save_libsvm
 
 
@@ -173,3 +173,19 @@ def test_a_linear_one_class_machine_in_liblinear_s_format(tmp_path):
     again = load_model(tmp_path / "model")
     assert type(again) is LinearOneClassSVM
     np.testing.assert_array_equal(again.predict(X + 3.0), model.predict(X + 3.0))
+
+
+def test_probabilities_that_liblinear_has_no_place_for_are_told(tmp_path):
+    X, y = data(3, False)
+    model = LinearSVC(probability=True).fit(X, y)
+    with pytest.warns(UserWarning, match=r"predict_proba is not; use maxmargin\.files\.save"):
+        save_liblinear(model, tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("write, machine", [(save_libsvm, SVC), (save_liblinear, LinearSVC)])
+def test_labels_of_more_than_32_bits_are_an_error(write, machine, tmp_path):
+    X, y = data(2, False)
+    model = machine().fit(X, np.where(y > 0, 1 << 40, 3))
+    with pytest.raises(ValueError, match="32 bits; found 3, 1099511627776"):
+        write(model, tmp_path / "model")

@@ -76,11 +76,8 @@ class _Writer:
             return {"$certificate": self.plain(asdict(value), where)}
         if isinstance(value, History):
             return {"$history": self.plain([list(row) for row in value.rows], where)}
-        if isinstance(value, np.ndarray) and value.dtype == object and all(isinstance(v, str) for v in value.flat):
-            value = value.astype(str)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
-            self.arrays.append(np.ascontiguousarray(value))
-            return {"$array": len(self.arrays) - 1}
+        if isinstance(value, np.ndarray):
+            return self._array(value, where)
         if sp.issparse(value):
             value = sp.csr_matrix(value)
             parts = {name: self.plain(getattr(value, name), where) for name in ("data", "indices", "indptr")}
@@ -100,6 +97,19 @@ class _Writer:
             f"values, arrays and names were asked for in {where}; found {type(value).__name__}, which is code or an "
             "object; use a kernel by name and no functions, or pickle the model"
         )
+
+    def _array(self, value: np.ndarray, where: str) -> Any:
+        if value.dtype == object and all(isinstance(v, str) for v in value.flat):
+            texts = value.astype(str)
+            if (texts == value).all():  # NumPy's own texts have no NUL at their end
+                return {"$texts": self._array(texts, where)}
+        if value.dtype.kind not in "biufU":
+            raise UnstorableError(
+                f"numbers or texts were asked for in {where}; found an array of type {value.dtype} "
+                f"({', '.join(map(repr, value.ravel()[:3].tolist()))}); use numbers or texts there, or pickle the model"
+            )
+        self.arrays.append(np.ascontiguousarray(value))
+        return {"$array": len(self.arrays) - 1}
 
 
 def _solver_name(value: Any) -> str:
@@ -147,6 +157,11 @@ class _Reader:
     def _array(self, content: Any, depth: Any) -> np.ndarray:
         need(isinstance(content, int) and not isinstance(content, bool), "the number of an array", shown(str(content)))
         return self.array(content)
+
+    def _texts(self, content: Any, depth: Any) -> np.ndarray:
+        found = self.value(content, depth)
+        need(isinstance(found, np.ndarray) and found.dtype.kind == "U", "texts", shown(str(content)))
+        return found.astype(object)
 
     def _csr(self, content: Any, depth: Any) -> Any:
         need(isinstance(content, dict) and set(content) == {"data", "indices", "indptr", "shape"}, "a matrix", "others")
@@ -336,8 +351,8 @@ def _check_rest(model: Any) -> None:
         need(good, f"{MARKS} marks that ascend", marks.shape)
     if hasattr(model, "feature_names_in_"):
         names, d = np.asarray(model.feature_names_in_), model.n_features_in_
-        need(names.shape == (d,) and names.dtype.kind == "U", f"{d} names of features", names.shape)
-        model.feature_names_in_ = names.astype(object)
+        need(names.shape == (d,) and names.dtype.kind in "UO", f"{d} names of features", names.shape)
+        model.feature_names_in_ = names.astype(object)  # of early files texts of NumPy's own
     if "offset_" in vars(model):
         need(np.shape(model.offset_) == (1,), "one offset", np.shape(model.offset_))
 

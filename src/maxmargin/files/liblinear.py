@@ -14,13 +14,14 @@ What is read becomes a LinearSVC, LinearSVR or LinearOneClassSVM, or scikit-lear
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 
 from .errors import FileError
 from .header import Header
-from .parts import LINEAR_NAMES, LinearParts, MisfitError
+from .parts import LINEAR_NAMES, LinearParts, MisfitError, whole_labels
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import read_lines, short
 
@@ -116,13 +117,23 @@ def _logistic(parts: LinearParts) -> Any:
 
 
 def save_liblinear(model: Any, path: str | os.PathLike) -> None:
-    """Write a fitted LinearSVC, LinearSVR or LinearOneClassSVM as a model file that LIBLINEAR reads, exactly."""
+    """Write a fitted LinearSVC, LinearSVR or LinearOneClassSVM as a model file that LIBLINEAR reads, exactly.
+
+    Probabilities are left out, with a warning: the file has no place for them.
+    """
     from sklearn.utils.validation import check_is_fitted
 
     from ..estimators.base import dense
 
     check_is_fitted(model)
     name = type(model).__name__
+    if getattr(model, "_calibration", None) is not None:
+        warnings.warn(
+            "a model file of LIBLINEAR was asked for; found a model with probabilities, for which it has no place: "
+            "predictions are kept, predict_proba is not; use maxmargin.files.save to keep both",
+            UserWarning,
+            stacklevel=2,
+        )
     if name not in LINEAR_NAMES:
         raise _cannot("a LinearSVC, a LinearSVR or a LinearOneClassSVM", type(model).__name__)
     if name == "LinearOneClassSVM":
@@ -132,10 +143,9 @@ def save_liblinear(model: Any, path: str | os.PathLike) -> None:
         raise _cannot("a model without parametric functions", "some")
     W, labels = dense(model.coef_), []
     if name == "LinearSVC":
-        known = model.classes_
-        if known.dtype.kind not in "biu" and not (known.dtype.kind == "f" and (known == np.rint(known)).all()):
-            raise _cannot("labels that are whole numbers", ", ".join(map(repr, known[:3].tolist())))
-        labels = [int(c) for c in known.tolist()]
+        labels = whole_labels(model.classes_)
+        if not labels:
+            raise _cannot("labels that are whole numbers of 32 bits", ", ".join(map(repr, model.classes_[:3].tolist())))
         labels = labels[::-1] if len(labels) == 2 else labels
     with_bias = bool(model.fit_intercept or model.intercept_.any())
     with atomic(path, "w") as file:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from .errors import FileError
 from .header import Header
-from .parts import CLASSIFYING, KernelParts, MisfitError
+from .parts import CLASSIFYING, LARGEST_LABEL, KernelParts, MisfitError, whole_labels
 from .source import atomic, lines_in_pieces, opened, size_of
 from .svmlight import pairs_of, read_lines, short
 
@@ -44,7 +44,6 @@ WORDS = set(
     "svm_type kernel_type degree gamma coef0 nr_class total_sv rho label probA probB prob_density_marks nr_sv".split()
 )
 MARKS = 10  # of the densities of a one-class machine
-LARGEST_LABEL = 1 << 31
 
 
 def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
@@ -216,10 +215,9 @@ def _layout(model: Any) -> tuple[np.ndarray, list[int], list[int]]:
         if len(labels) > 2:
             raise _cannot("support vectors that belong to classes", "an expansion on few points, of several classes")
         counts = [0, total]
-    whole = labels.dtype.kind in "biu" or (labels.dtype.kind == "f" and (labels == np.rint(labels)).all())
-    if not whole or np.abs(labels.astype(np.float64)).max() > LARGEST_LABEL:
-        raise _cannot("labels that are whole numbers", ", ".join(map(repr, labels[:3].tolist())))
-    named = [int(label) for label in labels.tolist()]
+    named = whole_labels(labels)
+    if not named:
+        raise _cannot("labels that are whole numbers of 32 bits", ", ".join(map(repr, labels[:3].tolist())))
     if len(named) > 2:
         return np.arange(total), named, counts
     order = np.concatenate([np.arange(counts[0], total), np.arange(counts[0])])

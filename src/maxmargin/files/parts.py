@@ -19,12 +19,13 @@ import scipy.sparse as sp
 from ..decisions import MOST_WEIGHTS, DecisionFunction, pair_weights
 from ..gram.kernels import KERNELS, Kernel
 
-__all__ = ["KernelParts", "LinearParts", "MisfitError", "Predictor", "finite", "need"]
+__all__ = ["KernelParts", "LinearParts", "MisfitError", "Predictor", "finite", "need", "whole_labels"]
 
 KERNEL_NAMES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVDD")
 LINEAR_NAMES = ("LinearSVC", "LinearSVR", "LinearOneClassSVM")
 CLASSIFYING = ("SVC", "NuSVC", "LinearSVC")
 EXPANDING = ("SVC", "SVR")  # machines whose points may be those of an expansion
+LARGEST_LABEL = 1 << 31  # of LIBSVM's and LIBLINEAR's files
 LONGEST_FOUND = 80  # characters of what was found that an error repeats
 
 
@@ -46,6 +47,14 @@ def finite(a: Any, name: str) -> np.ndarray:
     a = a.astype(np.float64, copy=False)
     need(np.isfinite(a).all(), f"finite {name}", "NaN or infinity")
     return a
+
+
+def whole_labels(classes: np.ndarray) -> list[int]:
+    """Classes as whole numbers of 32 bits, or nothing where they are others."""
+    whole = classes.dtype.kind in "biu" or (classes.dtype.kind == "f" and bool((classes == np.rint(classes)).all()))
+    if not whole or np.abs(classes.astype(np.float64)).max() > LARGEST_LABEL:
+        return []
+    return [int(c) for c in classes.tolist()]
 
 
 @dataclass(frozen=True)
