@@ -54,7 +54,6 @@ UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 e
 HELD = 1e-12  # of the terms of a constraint: missed by less, it is held
 DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
 MOST_TERMS = 1e6  # times what is left of them: coefficients that cancel
-NO_MARGIN = 1e-12  # a margin of a ν-SVC by which nothing is divided
 AT_BOUND = 1e-8  # of a box: nearer than this to a bound is at the bound; constraints are held no better
 DUST = 3e-15  # of the sum of all costs: a sum of coefficients that is rounding
 BLOCK = 1 << 22  # kernel values held at a time
@@ -384,7 +383,7 @@ def nu_svc(part: Part, total: float, rho: float | None = None) -> Evidence:
     A model's coefficients are divided by its margin ρ, unless there is none. Where ρ is not known, their sum tells it.
     """
     y, w = part.y, part.cost
-    divided = rho is None or rho > NO_MARGIN
+    divided = rho is None or rho > 0.0
     rho = total / np.abs(part.coef).sum() if rho is None else rho
     scale = rho if divided else 1.0
     f, beta = scale * part.values, scale * part.coef

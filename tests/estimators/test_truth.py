@@ -224,6 +224,31 @@ def test_a_negative_margin_turns_no_function_round():
     assert (model.margin_ <= 1e-8).all()
 
 
+@pytest.mark.parametrize("solver", ["auto", "mpd"])
+@pytest.mark.parametrize("classes, fit_intercept", [(2, True), (3, True), (2, False)])
+def test_whether_there_is_a_margin_does_not_depend_on_the_scale_of_the_kernel(classes, fit_intercept, solver):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 3))
+    y = np.digitize(X[:, 0] + 0.2 * rng.normal(size=90), [0.0] if classes == 2 else [-0.5, 0.5])
+    found = []
+    for scale, weight in ((1.0, 1.0), (1e-4, 1e-3), (1e-7, 1e-3), (1e4, 1.0)):
+        model = NuSVC(
+            nu=0.4, kernel="linear", tol=1e-6 * min(1.0, scale**2), solver=solver, fit_intercept=fit_intercept
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(scale * X, y, sample_weight=np.full(90, weight))
+        assert (model.margin_ > 0.0).all()
+        found.append(model.decision_function(scale * X))
+    for other in found[1:]:  # divided by the margin, whatever it is
+        np.testing.assert_allclose(other, found[0], atol=0.02)
+    without = (rng.uniform(size=90) < 0.5).astype(int)
+    for scale in (1.0, 1e-7, 1e4):
+        with pytest.warns(UserWarning, match="no margin"):
+            NuSVC(nu=0.1, kernel="linear", tol=1e-9 * scale**2, solver=solver).fit(scale * X, without)
+
+
 # -- what is said ---------------------------------------------------------------------------------------
 
 

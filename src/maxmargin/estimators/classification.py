@@ -17,7 +17,6 @@ from .. import threads as th
 from ..decisions import DECISIONS, pair_weights, shaped
 from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
-from ..formulations.nu_svc import NO_MARGIN as NO_SCALE
 from ..goal import Goal
 from ..gram import Gram, PrecomputedGram
 from ..problem import DUST, QP
@@ -45,7 +44,6 @@ from .parameters import ClassifierParameters, documented, says_fit
 
 __all__ = ["SVC", "NuSVC"]
 
-NO_MARGIN = 1e-8  # a margin of a ν-SVC that is none
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
 ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
@@ -215,7 +213,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         place[present] = np.arange(len(present))
         coef = pairs.published(place[self.support_], self.n_support_, dense(self.dual_coef_))
         shift = 0.0 if self._W is None else self._W @ self._centre
-        scale = np.where(shape.found > NO_SCALE, shape.found, 1.0)
+        scale = np.where(shape.found > 0.0, shape.found, 1.0)
         eta = np.column_stack([(self.intercept_ + shift) * scale, -shape.found])
         eta = eta[:, int(not self.fit_intercept) : 2 if isinstance(self, NuSVC) else 1]
         beta = coef * np.repeat(scale, problems.sizes)
@@ -479,7 +477,7 @@ class NuSVC(_KernelClassifier):
 
     def _publish(self, found: Any) -> None:
         self.margin_ = found
-        if (self.margin_ <= NO_MARGIN).any():
+        if not self.margin_.all():
             warnings.warn(
                 f"nu={self.nu:g} was asked for; found no margin: more samples than that err whatever the function is; "
                 "raise nu",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..formulations import CSVC, Formulation, NuSVC, Samples, SemiParametric
-from ..formulations.nu_svc import NO_MARGIN
+from ..formulations.nu_svc import roundings
 from ..gram import Gram, PrecomputedGram
 from ..solution import History, Solution
 from ..solvers.parts.small_problems import SmallProblems, SmallSolutions
@@ -102,7 +102,7 @@ def decisions(
         intercept = solutions.multipliers[:, 0] if formulation.fit_intercept else np.zeros(count)
         return Decisions(solutions.beta, intercept, np.zeros(count), np.ones(count, bool))
     out = Decisions(np.empty(len(solutions.beta)), np.empty(count), np.empty(count), np.zeros(count, bool))
-    out.plain[:] = _fill_plain(formulation, problems, solutions, y, out)
+    out.plain[:] = _fill_plain(formulation, problems, solutions, y, gram, out)
     for q in np.flatnonzero(~out.plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
         proof, status = solutions.certificate(q), solutions.status(q)
@@ -113,16 +113,22 @@ def decisions(
 
 
 def _fill_plain(
-    formulation: Formulation, problems: SmallProblems, solutions: SmallSolutions, y: np.ndarray, out: Decisions
+    formulation: Formulation,
+    problems: SmallProblems,
+    solutions: SmallSolutions,
+    y: np.ndarray,
+    gram: Gram,
+    out: Decisions,
 ) -> np.ndarray:
     """Fill in the decisions of a ν-SVC whose multipliers are unique; which these are."""
     if not (isinstance(formulation, NuSVC) and formulation.fit_intercept):
         return np.zeros(len(problems), bool)
     bias, rho = solutions.multipliers[:, 0], -solutions.multipliers[:, 1]
-    scale = 1.0 / np.where(rho > NO_MARGIN, rho, 1.0)
+    starts = problems.starts[:-1]
+    wide = rho > roundings(gram.diag()[problems.points], solutions.beta, starts)
+    scale = 1.0 / np.where(wide, rho, 1.0)
     out.coef[:] = solutions.beta * np.repeat(scale, problems.sizes)
     out.intercept[:], out.found[:] = bias * scale, rho
     full = np.abs(solutions.beta) >= np.maximum(-problems.lower, problems.upper)
-    starts = problems.starts[:-1]
     one_sided = np.logical_and.reduceat(full | (y < 0), starts) != np.logical_and.reduceat(full | (y > 0), starts)
-    return ~one_sided & (rho > NO_MARGIN)
+    return ~one_sided & wide

@@ -17,9 +17,8 @@ from ..problem import QP
 from ..solution import Solution
 from .base import Decision, Samples
 
-__all__ = ["NuSVC"]
+__all__ = ["NuSVC", "roundings"]
 
-NO_MARGIN = 1e-12
 ROUNDING = 1e-13  # of the largest kernel value times the coefficients: a function that small is none
 NEXT_TO_NOTHING = 0.01  # share of the other class's weight
 
@@ -57,14 +56,15 @@ class NuSVC:
     def decision(self, qp: QP, solution: Solution) -> Decision:
         """β/ρ and bias/ρ: the functional margin becomes 1."""
         if not self.fit_intercept:
-            rho = -float(solution.multipliers[0])
+            rho = _margin(qp, solution.beta, -float(solution.multipliers[0]))
             scale = _scale(rho)
-            return Decision(scale * solution.beta * qp.H.sign, 0.0, found=max(0.0, rho), scale=scale)
+            return Decision(scale * solution.beta * qp.H.sign, 0.0, found=rho, scale=scale)
         bias, minus_rho = self._unbounded_side(qp, solution)
-        if not -minus_rho > NO_MARGIN:
+        rho = _margin(qp, solution.beta, -minus_rho)
+        if not rho:
             bias = self._tilted(qp, solution.beta, bias)
-        scale = _scale(-minus_rho)
-        return Decision(scale * solution.beta, scale * bias, found=max(0.0, -minus_rho), scale=scale)
+        scale = _scale(rho)
+        return Decision(scale * solution.beta, scale * bias, found=rho, scale=scale)
 
     def unit(self, weight: np.ndarray) -> float:
         """f grows with the weights: where they are small, so are violations that count."""
@@ -120,10 +120,20 @@ class NuSVC:
 
 def _rounding(qp: QP, beta: np.ndarray) -> float:
     """A function Σ β_i k(x_i, ·) that is no larger at the samples is none."""
-    norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
-    return ROUNDING * float(norm.max()) * float(np.abs(beta) @ norm)
+    return float(roundings(qp.H.diag(), beta, np.zeros(1, np.int64))[0])
+
+
+def roundings(diagonal: np.ndarray, beta: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The same for each of the problems that begin at ``starts``."""
+    norm = np.sqrt(np.maximum(diagonal, 0.0))
+    return ROUNDING * np.maximum.reduceat(norm, starts) * np.add.reduceat(np.abs(beta) * norm, starts)
+
+
+def _margin(qp: QP, beta: np.ndarray, rho: float) -> float:
+    """The margin; 0 where it is no larger than rounding of the function, on whatever scale the kernel is."""
+    return rho if rho > _rounding(qp, beta) else 0.0
 
 
 def _scale(rho: float) -> float:
-    """What makes a margin ρ 1; where there is none, functions stay as they are: a negative ρ would turn them round."""
-    return 1.0 / rho if rho > NO_MARGIN else 1.0
+    """What makes a margin ρ 1; where there is none, functions stay as they are."""
+    return 1.0 / rho if rho > 0.0 else 1.0
