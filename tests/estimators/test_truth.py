@@ -252,6 +252,18 @@ def test_whether_there_is_a_margin_does_not_depend_on_the_scale_of_the_kernel(cl
 # -- what is said ---------------------------------------------------------------------------------------
 
 
+def test_a_gap_of_nothing_hides_no_other():
+    """Of several problems one may have no objective left, and a share of that is no reason to be silent of the rest."""
+    model = SVC()
+    nothing = Certificate(primal=1e-16, dual=0.0, gap=1e-16, violation=0.0, infeasibility=0.0, idle=4.0)
+    loose = Certificate(primal=4e-5, dual=2e-5, gap=2e-5, violation=1e-5, infeasibility=0.0, idle=29.0)
+    fine = Certificate(primal=2.0, dual=2.0, gap=1e-9, violation=1e-6, infeasibility=0.0, idle=5.0)
+    several = [nothing, loose, fine]
+    with pytest.warns(ConvergenceWarning, match="50 % above the best one"):
+        model._announce(several, 3 * [Status.CONVERGED], 3 * ["mpd"], 3 * [History()], [], Monitor(), 0.0)
+    assert model.certificate_ is loose
+
+
 def test_a_tolerance_that_proves_little_is_told():
     X, y = noisy(400, seed=2)
     with pytest.warns(ConvergenceWarning, match=r"tol=5 is met.*proves little.*% above.*lower tol"):

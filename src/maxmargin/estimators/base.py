@@ -159,6 +159,11 @@ class Outcome:
     gram: Gram  # that the problems share
 
 
+def _badness(found: Certificate) -> tuple[bool, float]:
+    """The gap; that of an objective that is nothing comes after all that deserve a word, whatever share it is."""
+    return found.relative_gap > LOOSE and not Goal(gap=LOOSE).met(found), found.relative_gap
+
+
 class Machine(Exportable, Callbacks, MachineParameters, ABC):
     """Common part of all estimators; subclasses say which formulation they solve.
 
@@ -323,7 +328,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         self._keep_parameters()
         self.certificates_ = certificates
         unfinished = [k for k, status in enumerate(statuses) if not status.converged]
-        worst = max(unfinished or range(len(statuses)), key=lambda k: certificates[k].relative_gap)
+        worst = max(unfinished or range(len(statuses)), key=lambda k: _badness(certificates[k]))
         self.certificate_: Certificate = certificates[worst]
         self.status_ = statuses[worst]
         self.fit_status_ = int(bool(unfinished))
