@@ -418,8 +418,12 @@ def _ask_about_linear(problem, X, phi, part: LinearPart, value, certificate, tol
         report.fail(
             "worse", f"dual {certificate.dual:.9g} above the primal value {theirs:.9g} of a referee; {certificate}"
         )
+    # A decision of 0 has the sign of a rounding: who has more of these right by chance has nothing ahead.
+    size = np.linalg.norm(X, axis=1) * np.linalg.norm(part.w) + abs(part.bias) + np.abs(phi) @ np.abs(part.slopes)
+    told = np.abs(X @ part.w + part.bias + phi @ part.slopes) > HAIR * size
+    told |= problem.machine not in CLASSIFIERS
     accuracy = [
-        _score(problem, part.y, X @ w + b + phi @ g, part.cost)
+        _score(problem, part.y[told], (X @ w + b + phi @ g)[told], part.cost[told]) if told.any() else 1.0
         for w, b, g in ((part.w, part.bias, part.slopes), answer)
     ]
     # A score is not what is minimised: a point further from the optimum may have a better one. It says something of

@@ -7,7 +7,7 @@
 | a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix, its features or a factor of  |
 |                                                    | low rank fit, the interior method once pair steps have cost   |
-|                                                    | as much, and pair steps again                                 |
+|                                                    | as much, pair steps again, and mpd                            |
 | a kernel, a squared loss, noise: most points of a    | Newton: one system of all of them in place of steps on each;  |
 |   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method once   |
@@ -202,6 +202,7 @@ class Auto:
             Try("interior-point", cold=True),
             Try("decomposition", pair_trial(qp, LAST)),
             *newton,
+            Try("mpd", pair_trial(qp, LAST)),
         ]
 
 
