@@ -232,3 +232,11 @@ def test_what_a_constraint_is_missed_by_has_its_price(seed):
         found = qp.certificate(missed, best.multipliers)
         assert found.gap >= 0.0 and found.primal == pytest.approx(found.dual + found.gap)
         assert found.dual <= best.certificate.primal + 1e-7 * (1.0 + abs(best.certificate.primal))
+
+
+def test_a_constraint_on_coefficients_that_are_rounding_of_others_is_held():
+    A = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.5]])
+    qp = QP(np.eye(4), np.zeros(4), -np.inf, np.inf, A, [0.0, 0.0])
+    assert qp.infeasibility(np.array([50.0, -50.0, 1e-16, 3e-17])) == 0.0
+    assert qp.infeasibility(np.array([50.0, -50.0, 1e-9, 3e-9])) > 0.5
+    assert qp.infeasibility(np.array([0.0, 0.0, 1e-16, 3e-17])) > 0.5

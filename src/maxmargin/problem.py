@@ -200,7 +200,9 @@ class QP:
                 outside = float(np.maximum(outside, (beyond / size).max()))
         if not len(self.A):
             return outside
-        lack = np.abs(self._missed(beta))
+        # Where a row has coefficients that are rounding of others, so is what it lacks.
+        rounding = SAME_NUMBER * largest * np.abs(self.A).max(axis=1, initial=0.0)
+        lack = np.maximum(np.abs(self._missed(beta)) - rounding, 0.0)
         terms = np.abs(self.b)
         if largest > 0.0:
             terms = terms + np.array([np.abs(row) @ np.abs(beta) for row in self.A])

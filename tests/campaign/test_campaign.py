@@ -40,6 +40,7 @@ ONCE_FAILED = {
     260987: "a linear kernel, features of all sizes and costs of all sizes",
     266104: "as many functions as points",
     308717: "a function that is 0 at a fifth of the points",
+    310982: "functions of few points, whose coefficients are rounding",
     311682: "a matrix that mpd alone solves",
     314296: "a kernel that is nearly constant, and costs of all sizes",
 }
