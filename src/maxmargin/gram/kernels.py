@@ -26,7 +26,7 @@ import numpy as np
 
 from .._jit import ROW_WIDTH, aside, fast_exp, helper, inline, jit, row_dot, row_product, shared
 
-__all__ = ["KERNELS", "Kernel", "transform", "sparse_rows", "sparse_sum"]
+__all__ = ["KERNELS", "Kernel", "sparse_tiles", "transform"]
 
 LINEAR, POLY, RBF, SIGMOID, LAPLACIAN, WENDLAND = range(6)
 KERNELS: dict[str, int | Callable] = {  # a number is compiled; a function takes (X, Z, gamma, coef0, degree)
@@ -278,34 +278,15 @@ def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, no
 
 
 @jit
-def sparse_rows(left, norms_left, right, norms, features, kernel, out, slots, start, stop):
-    """out[slots[k], i] = k(left_k, right_i) for right points start..stop; both sides CSR triples."""
+def sparse_tiles(left, norms_left, right, norms, features, kernel, slots, rows, coef, sums, start, stop):
+    """Kernel values of left points with the right points start..stop, both CSR triples: stored, or added up.
+
+    rows[slots[k], i] = k(left_k, right_i) where there are slots, and sums[i, c] += Σ_k coef[k, c] k(left_k, right_i)
+    for each column c of the coefficients. One leaf for both: most of it is what makes the values.
+    """
     lptr, lidx, ldata = left
     block, where, positions, values, tile, norm_block = _workspace(lptr, right[0], features, start, stop, ldata.dtype)
-    for first in range(0, len(slots), Q):
-        count = min(Q, len(slots) - first)
-        _gather_block(lptr, lidx, ldata, first, count, where, block)
-        for k in range(count):
-            norm_block[k] = norms_left[first + k]
-        for i0 in range(start, stop, T):
-            m = min(T, stop - i0)
-            _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)
-            for k in range(count):
-                row = out[slots[first + k]]
-                for t in range(m):
-                    row[i0 + t] = tile[t, k]
-        if len(where):
-            for s in range(lptr[first], lptr[first + count]):
-                where[lidx[s]] = -1
-
-
-@jit
-def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, start, stop):
-    """out[i, c] += Σ_k coef[k, c] k(left_k, right_i) for right points start..stop, kernel values never stored."""
-    lptr, lidx, ldata = left
-    block, where, positions, values, tile, norm_block = _workspace(lptr, right[0], features, start, stop, ldata.dtype)
-    total = len(lptr) - 1
-    columns = coef.shape[1]
+    total, columns = len(lptr) - 1, coef.shape[1]
     padded = np.empty((columns, Q), np.float64)
     for first in range(0, total, Q):
         count = min(Q, total - first)
@@ -318,10 +299,15 @@ def sparse_sum(left, norms_left, coef, right, norms, features, kernel, out, star
         for i0 in range(start, stop, T):
             m = min(T, stop - i0)
             _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, norm_block)
+            if len(slots):
+                for k in range(count):
+                    row = rows[slots[first + k]]
+                    for t in range(m):
+                        row[i0 + t] = tile[t, k]
             for t in range(m):
                 a = tile[t]
                 for c in range(columns):
-                    out[i0 + t, c] += row_dot(padded[c], a)
+                    sums[i0 + t, c] += row_dot(padded[c], a)
         if len(where):
             for s in range(lptr[first], lptr[first + count]):
                 where[lidx[s]] = -1

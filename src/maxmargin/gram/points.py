@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from ..rows.blocks import SPARSE_DENSITY
-from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_rows, sparse_sum, transform
+from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_tiles, transform
 
 __all__ = ["Points", "check_finite", "make_points", "cross", "weigh"]
 
@@ -167,14 +167,8 @@ def cross(
         slots = np.arange(left.n)
     spec = kernel.spec
     if right.sparse:
-        th.spread(
-            lambda a, b: sparse_rows(
-                left.data, left.near_norms, right.data, right.near_norms, right.d, spec, out, slots, a, b
-            ),
-            right.n,
-            threads,
-            sparse_grain(left, right),
-        )
+        none = np.empty((right.n, 0))
+        _spread_tiles(spec, left, right, (slots, out, none, none), threads)
         return out
     contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
     target = out[slots[0] : slots[0] + left.n] if contiguous else out
@@ -212,9 +206,10 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
         return out
     spec = kernel.spec
     if right.sparse:
+        nowhere, no_rows = np.empty(0, np.int64), np.empty((0, 0), left.dtype)
         for a in range(0, right.n, SPARSE_BLOCK):
             part = right.take(slice(a, a + SPARSE_BLOCK)).astype(left.dtype)
-            _weigh_sparse(spec, left, coef, part, out[a : a + part.n], threads)
+            _spread_tiles(spec, left, part, (nowhere, no_rows, coef, out[a : a + part.n]), threads)
         return out
     rows, columns, dtype, count = right.data, left.data.T, left.dtype, left.n
     norms, norms_left, linear = right.norms.astype(dtype, copy=False), left.near_norms, kernel.code == LINEAR
@@ -241,15 +236,10 @@ def weigh(kernel: Kernel, left: Points, coef: np.ndarray, right: Points, threads
     return out
 
 
-def _weigh_sparse(spec: Any, left: Points, coef: np.ndarray, right: Points, out: Any, threads: int) -> None:
-    th.spread(
-        lambda a, b: sparse_sum(
-            left.data, left.near_norms, coef, right.data, right.near_norms, right.d, spec, out, a, b
-        ),
-        right.n,
-        threads,
-        sparse_grain(left, right),
-    )
+def _spread_tiles(spec: Any, left: Points, right: Points, use: tuple, threads: int) -> None:
+    """Kernel values of CSR rows by threads; ``use`` says what becomes of them (see ``sparse_tiles``)."""
+    sides = (left.data, left.near_norms, right.data, right.near_norms, right.d, spec)
+    th.spread(lambda a, b: sparse_tiles(*sides, *use, a, b), right.n, threads, sparse_grain(left, right))
 
 
 def _dense_grain(left: Points) -> int:

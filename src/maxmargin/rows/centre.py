@@ -92,7 +92,7 @@ def variance(X: Any, weight: np.ndarray | None = None) -> float:
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
     total = float(weight.sum()) * rows.d
     with _one_thread(rows):
-        mean = float(weight @ rows.dot(np.ones(rows.d))) / total
+        mean = sum(float(weight[a:b] @ _row_sums(tile)) for a, b, tile in _tiles(rows)) / total
         first, second = np.sum([_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)], axis=0) / total
     return max(0.0, float(second - first * first))
 
@@ -105,6 +105,11 @@ def _sample(n: int) -> np.ndarray:
 def _one_thread(rows: Rows) -> AbstractContextManager:
     """BLAS with one thread: products of a tile are too short for more. A few rows do not wake others anyway."""
     return th.blas_limit(1) if rows.work > SHORT_PRODUCT else nullcontext()
+
+
+def _row_sums(tile: Dense | Sparse) -> np.ndarray:
+    """Σ x of each row. By SciPy where it is sparse: the first fit would wait for a leaf that nothing else of it needs."""
+    return (tile.data if isinstance(tile, Dense) else tile.csr()) @ np.ones(tile.d)
 
 
 def _powers(tile: Dense | Sparse, weight: np.ndarray, mean: float) -> tuple[float, float]:
