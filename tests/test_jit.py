@@ -19,6 +19,7 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from maxmargin import _jit
+from maxmargin._jit import apart, compiler, kept
 from maxmargin.rows.leaves import csr_scale, csr_squares
 
 
@@ -184,11 +185,10 @@ def test_what_is_said_is_true(folders, words, slow, monkeypatch, tmp_path, capsy
     folder.mkdir()
     monkeypatch.setattr(_jit.folders, "folders", lambda: [folder][:folders])
     # No time is short enough to go unsaid: how long the two take depends on the machine.
-    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", 0.0)
-    monkeypatch.setattr(_jit.kept, "_clock", _jit.kept._CompileClock())
-    with numba.core.event.install_listener("numba:compile", _jit.kept._clock):
-        squares(_jit.jit(csr_squares.py_func))
-        scale(_jit.jit(csr_scale.py_func))
+    monkeypatch.setattr(_jit.clock, "SLOW_COMPILE_SECONDS", 0.0)
+    monkeypatch.setattr(kept, "clock", _jit.clock.Clock())
+    squares(_jit.jit(csr_squares.py_func))
+    scale(_jit.jit(csr_scale.py_func))
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("maxmargin: compiling its inner loops")
     assert words in line
@@ -196,11 +196,10 @@ def test_what_is_said_is_true(folders, words, slow, monkeypatch, tmp_path, capsy
 
 def test_what_is_quick_is_not_talked_about(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
-    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", np.inf)
-    monkeypatch.setattr(_jit.kept, "_clock", _jit.kept._CompileClock())
-    with numba.core.event.install_listener("numba:compile", _jit.kept._clock):
-        squares(_jit.jit(csr_squares.py_func))
-    assert _jit.kept._clock.seconds() > 0.0
+    monkeypatch.setattr(_jit.clock, "SLOW_COMPILE_SECONDS", np.inf)
+    monkeypatch.setattr(kept, "clock", _jit.clock.Clock())
+    squares(_jit.jit(csr_squares.py_func))
+    assert kept.clock.seconds() > 0.0
     assert capsys.readouterr().err == ""
 
 
@@ -291,7 +290,7 @@ def test_another_numba_may_have_other_insides(missing, monkeypatch):
         raise AttributeError("not in this version")
 
     owner, name = missing.split(".")
-    monkeypatch.setattr(getattr(_jit.compiler, owner), name, broken)
+    monkeypatch.setattr(getattr(compiler, owner), name, broken)
 
     @_jit.jit
     def doubled(x):
@@ -520,11 +519,12 @@ import sys
 import numpy as np
 from pathlib import Path
 from maxmargin import _jit
+from maxmargin._jit import apart, compiler, kept
 from test_jit import _both
 
 _jit.folders.folders = lambda: [Path(sys.argv[1])]
 leaf = _jit.jit(_both)
-print(leaf(np.array([2.0, 4.0])), sum(leaf.stats.cache_hits.values()), len(_jit.apart._loaded))
+print(leaf(np.array([2.0, 4.0])), sum(leaf.stats.cache_hits.values()), len(apart._loaded))
 """
 
 
@@ -557,7 +557,7 @@ def test_a_function_of_others_can_call_what_is_compiled_beside_leaves(monkeypatc
     """And so can a leaf that numba had to compile in its own way, which is kept as it is."""
     monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
     assert numba.njit(_both)(np.array([2.0, 4.0])) == 8.0
-    monkeypatch.setattr(_jit.compiler._LeafLowering, "run_pass", None)
+    monkeypatch.setattr(compiler._LeafLowering, "run_pass", None)
     leaf = _jit.jit(_both)
     assert leaf(np.array([2.0, 4.0])) == 8.0
     assert next(iter(leaf.overloads.values())).library.left_to_numba
@@ -567,25 +567,28 @@ def test_a_function_of_others_can_call_what_is_compiled_beside_leaves(monkeypatc
     assert next(iter(again.overloads.values())).library.left_to_numba
 
 
+@_jit.aside
+def _inner(a):
+    return a[0] + 1.0
+
+
+@_jit.aside
+def _outer(a):
+    return _inner(a) - _inner(a[1:])
+
+
+def _outermost(a):
+    return 2.0 * _outer(a)
+
+
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_a_part_that_cannot_be_compiled_beside_its_leaf(monkeypatch, tmp_path):
     def broken(*args):
         raise RuntimeError("no thread, no memory")
 
-    @_jit.aside
-    def inner(a):
-        return a[0] + 1.0
-
-    @_jit.aside
-    def outer(a):
-        return inner(a) - inner(a[1:])
-
-    def leaf(a):
-        return 2.0 * outer(a)
-
     monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
-    monkeypatch.setattr(_jit.apart, "machine_code", broken)
-    assert _jit.jit(leaf)(np.array([7.0, 3.0])) == 8.0
+    monkeypatch.setattr(apart, "machine_code", broken)
+    assert _jit.jit(_outermost)(np.array([7.0, 3.0])) == 8.0
 
 
 def _imported(path: Path) -> dict[str, Path]:

@@ -15,8 +15,8 @@ import sys
 import warnings
 warnings.simplefilter("ignore")
 from cold import cases
-from numba.core.dispatcher import Dispatcher
 from maxmargin._jit.kept import LeafCache
+from maxmargin._jit.leaf import Leaf
 from maxmargin._jit import compiling_seconds
 from maxmargin.warmup import warmup
 
@@ -27,8 +27,9 @@ for name, (machine, X, y) in cases().items():
     if compiling_seconds() != before:  # neither compiled nor loaded
         print(name)
 modules = [module for name, module in sys.modules.items() if name.startswith("maxmargin.")]
-leaves = {id(leaf): leaf for module in modules for leaf in vars(module).values() if isinstance(leaf, Dispatcher)}
-leaves = [leaf for leaf in leaves.values() if isinstance(leaf._cache, LeafCache)]
+leaves = {id(leaf): leaf for module in modules for leaf in vars(module).values() if isinstance(leaf, Leaf)}
+used = [leaf.compiled for leaf in leaves.values() if "compiled" in vars(leaf)]
+leaves = [leaf for leaf in used if isinstance(getattr(leaf, "_cache", None), LeafCache)]
 codes = [(leaf, code) for leaf in leaves for code in leaf.overloads.values()]
 assert len(codes) > 50, len(codes)
 for leaf, code in codes:

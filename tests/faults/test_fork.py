@@ -13,7 +13,7 @@ TIMEOUT = 120  # seconds, against hanging
 SCRIPT = """
 import os, signal, threading, time
 import numba, numpy as np
-from maxmargin import _jit
+from maxmargin._jit import apart
 from maxmargin.rows.leaves import csr_scale, csr_squares
 
 started = threading.Event()
@@ -99,7 +99,7 @@ from maxmargin import SVC
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 y = np.arange(60) % 3
-parts = _jit.apart.machine_code
+parts = apart.machine_code
 
 
 def slow(*args):
@@ -109,7 +109,7 @@ def slow(*args):
     return parts(*args)
 
 
-_jit.apart.machine_code = slow
+apart.machine_code = slow
 fitting = threading.Thread(target=lambda: SVC().fit(X, y))
 fitting.start()
 assert started.wait(60)
@@ -118,13 +118,53 @@ fitting.join(60)
 assert not fitting.is_alive()
 forked(lambda: SVC().fit(X, y))
 """
+IMPORTING = """
+import os, signal, sys, threading
+import numpy as np
+from maxmargin.rows.leaves import csr_squares
+
+started = threading.Event()
+
+
+class Looks:
+    # Says that numba is being imported, which takes a while.
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("numba"):
+            started.set()
+
+
+def squares():
+    out = np.zeros(2)
+    csr_squares(np.array([0, 1, 3]), np.array([1.0, 2.0, 3.0]), out)
+    assert out.tolist() == [1.0, 13.0]
+
+
+assert "numba" not in sys.modules
+sys.meta_path.insert(0, Looks())
+first = [threading.Thread(target=squares) for _ in range(4)]
+for thread in first:
+    thread.start()
+assert started.wait(60)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    squares()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0, "the child hung or failed"
+for thread in first:
+    thread.join(60)
+    assert not thread.is_alive()
+assert sum(csr_squares.stats.cache_misses.values()) + sum(csr_squares.stats.cache_hits.values()) == 1
+"""
 STORIES = {"another thread": FROM_ANOTHER_THREAD, "within": FROM_WITHIN, "many": MANY, "beside": BESIDE}
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize(
+    "story", [*(SCRIPT + story for story in STORIES.values()), IMPORTING], ids=[*STORIES, "import"]
+)
 def test_forking_while_compiling(story, tmp_path):
     process = subprocess.run(
-        [sys.executable, "-c", SCRIPT + story],
+        [sys.executable, "-c", story],
         env=os.environ | {"MAXMARGIN_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -63,8 +63,8 @@ class ClosedStream:
 def test_without_an_error_stream_leaves_compile(stream, monkeypatch, tmp_path, capsys):
     """As in a service, or a program without a console."""
     monkeypatch.setattr(_jit.folders, "folders", lambda: [tmp_path])
-    monkeypatch.setattr(_jit.kept, "SLOW_COMPILE_SECONDS", 0.0)
-    monkeypatch.setattr(_jit.kept._clock, "told", False)
+    monkeypatch.setattr(_jit.clock, "SLOW_COMPILE_SECONDS", 0.0)
+    monkeypatch.setattr(_jit.clock.clock, "told", False)
     monkeypatch.setattr(sys, "stderr", stream)
     out = np.zeros(2)
     _jit.jit(csr_squares.py_func)(np.array([0, 1, 3]), np.array([1.0, 2.0, 3.0]), out)

@@ -6,21 +6,25 @@ thread layer aborts the process when two Python threads enter it at once.
 
 | module | what is in it |
 | --- | --- |
-| `compiler` | the decorators, and numba's compiler as they use it |
+| `leaf` | the decorators; numba is imported when the first leaf is called |
+| `functions` | what leaves call that numba does not have |
+| `clock` | how long it takes to get leaves ready |
+| `folders` | where compiled leaves are on disk, and whom we trust |
+| | all below need numba |
+| `compiler` | numba's compiler as leaves use it |
 | `lowering` | the step of it that writes LLVM's code, shortened |
 | `calls` | how Python calls a leaf |
 | `apart` | parts of leaves that are compiled beside them, in other threads |
-| `functions` | what leaves call that numba does not have |
-| `kept` | compiled leaves on disk, the clock of the compiler, forks |
-| `folders` | where on disk that is, and whom we trust |
+| `intrinsics` | `functions` as LLVM's instructions |
+| `kept` | compiled leaves on disk, forks |
 """
 
 from __future__ import annotations
 
-from .compiler import aside, by_types, helper, inline, jit, read_only, shared
+from .clock import compiling_seconds
 from .folders import cache_dir
 from .functions import ROW_WIDTH, dot, fast_exp, four_dots, prefetch, row_dot, row_product
-from .kept import compiling_seconds
+from .leaf import aside, by_types, helper, inline, jit, read_only, shared
 
 __all__ = [
     "jit",

@@ -1,4 +1,4 @@
-"""The decorators of leaves and their helpers, and numba's compiler as they use it."""
+"""numba's compiler as leaves and their helpers use it: with passes and libraries of our own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import CodeType
 from typing import Any, ClassVar
 
 import numba
-import numpy as np
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.interpreter import Interpreter, peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates
+from numba.core.registry import cpu_target
 from numba.core.rewrites import rewrite_registry
 from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
@@ -35,22 +35,10 @@ from numba.core.untyped_passes import (
 from numba.extending import overload
 
 from . import apart
-from .kept import LeafCache
+from .kept import LeafCache, after_fork, before_fork
 from .lowering import AsideLower, InlineLower, LeanLegalization, LeanLower, LeanLowering, LeanRewrites, signature_of
 
-__all__ = [
-    "FASTMATH",
-    "OPTIONS",
-    "PART",
-    "PartCompiler",
-    "aside",
-    "shared",
-    "by_types",
-    "helper",
-    "inline",
-    "jit",
-    "read_only",
-]
+__all__ = ["PART", "after_fork", "before_fork", "dispatcher", "type_of"]
 
 FASTMATH = {"contract", "nsz", "nnan"}
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
@@ -330,14 +318,6 @@ class _LeafCompiler(CompilerBase):
         return [passes]
 
 
-def jit(function: Callable) -> Any:
-    """Compile a leaf: GIL released, kept on disk, fused multiply-add allowed but no reordering of sums."""
-    leaf = numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_LeafCompiler)
-    if not numba.config.DISABLE_JIT:
-        leaf._cache = LeafCache(function)
-    return leaf
-
-
 class _Part(_Leaf):
     """The code of a helper as LLVM gets it: it is optimised and becomes machine code as a part of each leaf only."""
 
@@ -414,54 +394,35 @@ class _InlineCompiler(_LeafCompiler):
     own = _LeafCompiler.own | {NativeLowering: _InlineLowering}
 
 
-def helper(function: Callable) -> Any:
-    """A function that only leaves call, compiled once for all of them.
-
-    numba optimises a leaf that a leaf calls by itself, makes machine code and wrappers for Python of it, links it into
-    the caller and does all this again, on every level. Of a helper there is one optimised copy: that in its leaf.
-    """
-    function = getattr(function, "py_func", function)
-    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=PartCompiler)
-
-
-def aside(function: Callable) -> Any:
-    """A helper for what takes little of a leaf's time: there is one short copy of it in the leaf.
-
-    LLVM would put a copy in the place of each call, and several of each loop, for vectors and what is left over.
-    """
-    function = getattr(function, "py_func", function)
-    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_AsideCompiler)
-
-
-def shared(function: Callable) -> Any:
-    """A helper that takes most of the time of several leaves, in few calls: they share one copy, as fast as can be."""
-    function = getattr(function, "py_func", function)
-    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_SharedCompiler)
-
-
-def inline(function: Callable) -> Any:
-    """A helper of which LLVM puts a copy in the place of each call.
-
-    numba could do that, too, but would infer types and write code anew for each.
-    """
-    return numba.njit(function, fastmath=FASTMATH, **OPTIONS, pipeline_class=_InlineCompiler)
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written to: leaves that only read are compiled for it alone, whatever the array is."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
+_COMPILERS = {
+    "jit": _LeafCompiler,
+    "helper": PartCompiler,
+    "reordered": PartCompiler,
+    "aside": _AsideCompiler,
+    "shared": _SharedCompiler,
+    "inline": _InlineCompiler,
+}
 PART = {"fastmath": FASTMATH, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 
-def by_types(choose: Callable) -> Any:
-    """A helper of leaves that returns the function for the types of its arguments.
+def dispatcher(kind: str, function: Callable) -> Any:
+    """numba's object for a function that was decorated; the kinds are the decorators."""
+    if kind == "by_types":
+        if numba.config.DISABLE_JIT:
+            return lambda *args: function(*args)(*args)
+        return overload(function, jit_options=PART)(function)
+    fastmath = FASTMATH | {"reassoc"} if kind == "reordered" else FASTMATH
+    made = numba.njit(function, fastmath=fastmath, **OPTIONS, pipeline_class=_COMPILERS[kind])
+    if kind == "jit" and not numba.config.DISABLE_JIT:
+        made._cache = LeafCache(function)
+    return made
 
-    LLVM inlines it. numba could, too, but infers types anew for that: compiling a leaf would take twice as long.
-    """
-    if numba.config.DISABLE_JIT:
-        return lambda *args: choose(*args)(*args)
-    return overload(choose, jit_options=PART)(choose)
+
+# Both are made now: numba holds a lock for that of which a fork knows nothing.
+_typing, _target = cpu_target.typing_context, cpu_target.target_context
+
+
+def type_of(value: Any) -> Any:
+    """numba's type of a function that another one calls."""
+    _typing.refresh()  # it may have been registered since
+    return _typing.resolve_value_type(value)

@@ -21,8 +21,6 @@ from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-import llvmlite
-import numba
 import numpy as np
 
 __all__ = ["cache_dir", "folders", "hashed", "read", "write", "SOURCES"]
@@ -33,11 +31,11 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def _source_hash() -> str:
-    """A short digest of every source file that holds compiled code and of the versions that compile it.
+    """A short digest of every source file that holds compiled code.
 
     Empty where there are no source files (in a zip archive, say): nothing would then tell old code from new.
     """
-    versions = f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version_info[:2]}"
+    versions = f"{np.__version__} {sys.version_info[:2]}"  # those of the compiler are in the names of files
     digest = hashlib.sha256(versions.encode())
     root = Path(__file__).parent.parent
     sources = hashed(root)

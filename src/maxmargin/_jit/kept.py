@@ -1,4 +1,4 @@
-"""Compiled leaves on disk, the clock of the compiler, and what a fork has to wait for.
+"""Compiled leaves on disk, and what a fork has to wait for.
 
 Kept code is unpickled and run, so it is read only where nobody but root and we could have put it (SECURITY.md says
 more), and only when its checksum agrees. The cache saves time and nothing else: what cannot be read is compiled again,
@@ -8,14 +8,11 @@ what cannot be written is not kept.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
-import os
 import pickle
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+import llvmlite
 import numba
 from llvmlite.binding import ffi
 from numba.core import caching
@@ -25,10 +22,9 @@ from numba.core.serialize import dumps
 
 from . import apart
 from . import folders as disk
+from .clock import clock
 
-__all__ = ["LeafCache", "compiling_seconds"]
-
-SLOW_COMPILE_SECONDS = 1.0
+__all__ = ["LeafCache", "after_fork", "before_fork"]
 
 
 class LeafCache(caching.FunctionCache):
@@ -51,11 +47,14 @@ class LeafCache(caching.FunctionCache):
     def _file_name(self, key: tuple) -> str:
         return f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.nbc"
 
+    def _key(self, sig, codegen) -> tuple:
+        return numba.__version__, llvmlite.__version__, *self._index_key(sig, codegen)
+
     def load_overload(self, sig, target_context):
         """The compiled code for a signature, or None."""
-        with _clock.running():
+        with clock.running():
             target_context.refresh()  # the first time, numba loads its own library here
-            key = self._index_key(sig, target_context.codegen())
+            key = self._key(sig, target_context.codegen())
             for folder in disk.folders() if self._enabled else ():
                 try:
                     kept_key, code, parts, left_to_numba = pickle.loads(disk.read(folder / self._file_name(key)))
@@ -77,12 +76,12 @@ class LeafCache(caching.FunctionCache):
             return
         kept, left_to_numba = False, getattr(data.library, "left_to_numba", True)
         # What there may be: a full disk, a quota, a folder that cannot be written to.
-        with _clock.running(), contextlib.suppress(OSError, MemoryError):
-            key = self._index_key(sig, data.codegen)
+        with clock.running(), contextlib.suppress(OSError, MemoryError):
+            key = self._key(sig, data.codegen)
             for folder in disk.folders()[-1:]:
                 disk.write(folder / self._file_name(key), dumps((key, data._reduce(), parts, left_to_numba)))
                 kept = folder.name == disk.SOURCES  # the private folder goes with the process
-        _clock.tell(kept)
+        clock.tell(kept)
 
     def flush(self) -> None:
         for folder in disk.folders()[-1:]:
@@ -90,71 +89,22 @@ class LeafCache(caching.FunctionCache):
                 path.unlink(missing_ok=True)
 
 
-class _CompileClock(numba.core.event.Listener):
-    """The time that it takes to get leaves ready: to load, compile and keep them.
+class _Listener(numba.core.event.Listener):
+    """Has the clock run while a leaf of ours is compiled.
 
     numba calls it for every function of the process, ours or not, and would pass on its exceptions: it raises none.
-    All calls come under numba's global lock, one compilation at a time; only reading the clock does not.
     """
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.told = False
-        self.collecting = False
-        self.total: tuple[float, float | None] = (0.0, None)  # seconds; since when one more is running
-
-    def seconds(self) -> float:
-        total, since = self.total  # read together: another thread may be replacing them
-        return total if since is None else total + time.perf_counter() - since
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        self.on_start()
-        try:
-            yield
-        finally:
-            self.on_end()
 
     def notify(self, event) -> None:
         with contextlib.suppress(Exception):
             if isinstance(event.data["dispatcher"]._cache, LeafCache):
                 super().notify(event)
 
-    def on_start(self, event=None) -> None:
-        if self.depth == 0:
-            self.total = (self.total[0], time.perf_counter())
-            # A compiler makes objects by the million and hardly any garbage: looking for it takes a fifth of the time.
-            self.collecting = gc.isenabled()
-            gc.disable()
-        self.depth += 1
+    def on_start(self, event) -> None:
+        clock.start()
 
-    def on_end(self, event=None) -> None:
-        self.depth = max(0, self.depth - 1)
-        if self.depth == 0:
-            self.total = (self.seconds(), None)
-            if self.collecting:
-                gc.enable()
-
-    def tell(self, kept: bool) -> None:
-        """Say once, in one line, what takes the time of a first use when it is more than a second."""
-        if self.told or self.seconds() < SLOW_COMPILE_SECONDS or sys.stderr is None:
-            return
-        self.told = True
-        how_long = "once; kept on disk" if kept else "for this process only: there is no place to keep them"
-        with contextlib.suppress(Exception):  # the stream may be closed
-            print(f"maxmargin: compiling its inner loops for this machine ({how_long})", file=sys.stderr)
-
-
-_clock = _CompileClock()
-
-
-def compiling_seconds() -> float:
-    """The seconds that went into getting leaves ready in this process, by whatever thread, up to now.
-
-    Compiling takes most of it; loading what is kept on disk counts, too. A thread that needs a leaf waits for those
-    that others are getting ready, so this is what a clock of real work leaves out: the difference of two calls.
-    """
-    return _clock.seconds()
+    def on_end(self, event) -> None:
+        clock.stop()
 
 
 # A child that is forked while another thread compiles would wait for ever for locks that nobody in it holds: the fork
@@ -163,19 +113,17 @@ def compiling_seconds() -> float:
 _LOCKS = (global_compiler_lock._lock, ffi.lib._lock._lock)
 
 
-def _before_fork() -> None:
+def before_fork() -> None:
     _LOCKS[0].acquire()
     apart.wait()  # its threads take the second lock at times, and nobody submits anything without the first
     _LOCKS[1].acquire()
 
 
-def _after_fork() -> None:
+def after_fork() -> None:
     for lock in reversed(_LOCKS):
         with contextlib.suppress(RuntimeError):  # not acquired: Ctrl-C ended the wait
             lock.release()
 
 
 if not numba.config.DISABLE_JIT:
-    numba.core.event.register("numba:compile", _clock)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    numba.core.event.register("numba:compile", _Listener())

@@ -108,7 +108,7 @@ def _one_thread(rows: Rows) -> AbstractContextManager:
 
 
 def _row_sums(tile: Dense | Sparse) -> np.ndarray:
-    """Σ x of each row. By SciPy where it is sparse: the first fit would wait for a leaf that nothing else of it needs."""
+    """Σ x of each row; by SciPy where it is sparse, since a first fit would wait for a leaf of ours."""
     return (tile.data if isinstance(tile, Dense) else tile.csr()) @ np.ones(tile.d)
 
 
