@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import aside, helper, inline, jit
+from ..._jit import helper, inline, jit
 from .fixed_sums import BIG
 from .pair_steps import TILE, Variables, first_that_has, mend, steps_of_pairs, subtract
 
@@ -42,21 +42,15 @@ class Tiles(NamedTuple):
     best: np.ndarray  # room for the numbers of the best tiles of one side
 
 
-@aside
-def _some_room(dtype_of, edges):
-    """A small set and tiles, both empty."""
-    a, W = np.empty((9, SET)), np.empty((5, SET), np.int64)
-    for k in range(SET):
-        W[1, k] = k
-        W[4, k] = 0
-    x = Variables(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7])
-    small = SmallSet(W[0], W[4, :2], np.empty((SET, SET), dtype_of.dtype), W[1], x, W[2], a[8])
-    first = np.empty(len(edges), np.int64)
-    first[0] = 0
-    for g in range(len(edges) - 1):
-        first[g + 1] = first[g] + (edges[g + 1] - edges[g] + TILE - 1) // TILE
-    ends = np.empty((2, first[len(edges) - 1]))
-    return small, Tiles(first, ends[0], ends[1], W[3, : SET // 2])
+def room(edges: np.ndarray, dtype: np.dtype) -> tuple[SmallSet, Tiles]:
+    """A small set and tiles, both empty. Made in Python: a leaf that allocates counts references, twice the code."""
+    a, W = np.empty((9, SET)), np.empty((4, SET), np.int64)
+    W[1] = np.arange(SET)
+    x = Variables(*a[:8])
+    small = SmallSet(W[0], np.zeros(2, np.int64), np.empty((SET, SET), dtype), W[1], x, W[2], a[8])
+    first = np.concatenate([[0], np.cumsum(-(-np.diff(edges) // TILE))])
+    highs, lows = np.empty((2, first[-1]))
+    return small, Tiles(first, highs, lows, W[3, : SET // 2])
 
 
 @inline
@@ -167,9 +161,8 @@ def _store(slab, slot, x, small, q):
 
 
 @jit
-def small_set_steps(slab, slot, x, edges, second_order, tol, most):
-    """As steps_of_pairs, but on sets of a few violating variables: v of all is updated once a set, not once a step."""
-    small, tiles = _some_room(slab, edges)
+def steps_of_sets(slab, slot, x, edges, second_order, tol, most, small, tiles):
+    """What small_set_steps does, in room that it has made."""
     none = np.int64(0)  # a plain 0 is a type of its own, for which helpers would be compiled once more
     moved = none
     steps = 0
@@ -189,3 +182,10 @@ def small_set_steps(slab, slot, x, edges, second_order, tol, most):
         made, _, _ = steps_of_pairs(small.K, small.slot, small.x, small.edges, second_order, finer, most_here)
         steps += made
         moved = _store(slab, slot, x, small, q)
+
+
+def small_set_steps(
+    slab: np.ndarray, slot: np.ndarray, x: Variables, edges: np.ndarray, second_order: bool, tol: float, most: int
+) -> tuple[int, float, int]:
+    """As steps_of_pairs, but on sets of a few violating variables: v of all is updated once a set, not once a step."""
+    return steps_of_sets(slab, slot, x, edges, second_order, tol, most, *room(edges, slab.dtype))
