@@ -144,19 +144,15 @@ class Descent:
         return max(found, about)
 
     def _step(self, s: np.ndarray, tol: float) -> None:
-        owner, risk, products = self.owner, self.risk, self.products
+        owner, risk = self.owner, self.risk
         z = risk.asked(s)
         S, d = self._curved(s, z)
         owner.sv = len(S)
         delta = z - self.beta
         right, wrong = d[S] * delta[S], max(float((d * np.abs(delta)).max(initial=0.0)), ENOUGH / FORCING * tol)
         delta[S] = 0.0
-        dg = products.times(delta) if delta.any() else np.zeros(risk.n)
-        right -= dg[S]
         lack = -(risk.A @ (self.beta + delta))
-        x, move, Kx = self._system(S, d, right, lack, wrong)
-        delta[S] = x
-        dg += Kx
+        delta[S], move, dg = self._system(S, d, right, lack, wrong, delta)
         ds = dg + risk.A.T @ move
         length = 1.0
         if self.careful:
@@ -167,9 +163,9 @@ class Descent:
         owner.eta = owner.eta + length * move
 
     def _system(
-        self, S: np.ndarray, d: np.ndarray, right: np.ndarray, lack: Any, wrong: float
+        self, S: np.ndarray, d: np.ndarray, right: np.ndarray, lack: Any, wrong: float, others: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """δ on S, that of η, and K times δ on S."""
+        """δ on S, that of η, and K times δ, for δ of the others, which is 0 on S."""
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         # A system twice as large may have twice as many products, and needs hardly more of them.
         most = products.a_factor(len(S))
@@ -182,14 +178,15 @@ class Descent:
                 self.preconditioner.deepen(rank)
             inverse = self.preconditioner.on(S, d[S], products.gram.threads)
             slack = FORCING * wrong, FORCING * d[S], self.beta[S]
-            found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor)
+            found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor, others)
             if found.solved or not products.fits(len(S)):
                 return found.x, found.mu, found.Kx
             self.in_vain = most
         assert self.factor is not None
         factor = self.factor if d is self.risk.d else ActiveFactor(products, d, self.monitor)
-        x, move = factor.solve(S, right, E, lack)
-        return x, move, products.combine(S, x)
+        dg = products.times(others) if others.any() else np.zeros(products.n)
+        x, move = factor.solve(S, right - dg[S], E, lack)
+        return x, move, dg + products.combine(S, x)
 
     def _curved(self, s: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """S, and d; where S does not see all of η, those of wider parabolas, which makes a step like any other."""

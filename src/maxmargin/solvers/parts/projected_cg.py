@@ -1,7 +1,7 @@
 """Conjugate gradients on a system with equality constraints, which hold all along (a constraint preconditioner).
 
-[ K_SS + D   E ] [ x ]   [ b ]          P ≈ K_SS + D,  whose inverse is known
-[ Eᵀ         0 ] [ μ ] = [ c ]
+[ K_SS + D   E ] [ x ]   [ b − K_SB x_B ]          P ≈ K_SS + D,  whose inverse is known
+[ Eᵀ         0 ] [ μ ] = [ c            ]
 
 residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which Eᵀ of the result is 0
 
@@ -30,7 +30,7 @@ class Found:
 
     x: np.ndarray
     mu: np.ndarray
-    Kx: np.ndarray  # on all points of the window
+    Kx: np.ndarray  # on all points of the window, x_B included
     solved: bool
 
 
@@ -45,9 +45,10 @@ def projected_cg(
     slack: tuple[float, np.ndarray, np.ndarray],
     most: int,
     monitor: Monitor,
+    others: np.ndarray,
 ) -> Found:
     """x and μ with a residual smaller than ``first`` and than the mean of |share (start + x)|, or as near as ``most``
-    steps get; ``slack`` is (first, share, start).
+    steps get; ``slack`` is (first, share, start). ``others`` are x_B, and 0 on S: the first product is with both.
     """
     full = np.zeros(products.n)
 
@@ -67,7 +68,9 @@ def projected_cg(
         return u - PE @ part, v - E @ part, part
 
     x = PE @ least_squares(schur, c, ROUNDED_SUM) if E.shape[1] else np.zeros(len(S))
-    Kx = times(x) if x.any() else np.zeros(products.n)
+    begun = others.copy()
+    begun[S] = x
+    Kx = products.times(begun) if begun.any() else np.zeros(products.n)
     residual = b - Kx[S] - D * x
     z, residual, mu = levelled(residual)
     p, rho = z.copy(), float(residual @ z)
