@@ -79,11 +79,28 @@ def test_conjugate_gradients_hold_constraints(gram, k):
     D, A = rng.uniform(0.01, 0.1, len(S)), rng.normal(size=(k, len(S)))
     b, c = rng.normal(size=len(S)), rng.normal(size=k)
     exact = (1e-6, np.ones(len(S)), np.ones(len(S)))
-    found = projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 200, Monitor())
+    whole = rng.normal(size=120)  # what is known of x: that of the others
+    whole[S] = 0.0
+    found = projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 200, Monitor(), whole)
     assert found.solved
+    assert not projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 2, Monitor(), whole).solved
+    whole[S] = found.x
+    np.testing.assert_allclose(found.Kx, K @ whole, atol=1e-5)
     np.testing.assert_allclose(A @ found.x, c, atol=1e-5)  # a preconditioner in float32 holds them so well
-    np.testing.assert_allclose(K[np.ix_(S, S)] @ found.x + D * found.x + A.T @ found.mu, b, atol=1e-5)
-    assert not projected_cg(products, S, D, b, A.T, c, base.on(S, D, 1), exact, 2, Monitor()).solved
+    np.testing.assert_allclose(found.Kx[S] + D * found.x + A.T @ found.mu, b, atol=1e-5)
+
+
+def test_conjugate_gradients_start_where_the_preconditioner_is_right(gram):
+    """Its own solution takes one product, and where it knows K as it is, that was the last one."""
+    rng = np.random.default_rng(4)
+    products = KernelProducts(gram.wide(), None, Monitor())
+    products.grow(np.arange(120))
+    base, S, D = PartialCholesky(products, 120), np.arange(10, 110), np.ones(100)
+    others = rng.normal(size=120)
+    others[S] = 0.0
+    b, E = rng.normal(size=100), np.ones((100, 1))
+    slack = (1e-5, np.ones(100), np.ones(100))
+    assert projected_cg(products, S, D, b, E, np.ones(1), base.on(S, D, 1), slack, 0, Monitor(), others).solved
 
 
 def test_a_preconditioner_is_what_it_says(gram):
@@ -141,6 +158,6 @@ def test_multipliers_are_as_exact_as_asked_with_a_preconditioner_in_float32(gram
     D, A = rng.uniform(0.01, 0.1, len(S)), rng.normal(size=(1, len(S)))
     b = 1e4 * A[0] + rng.normal(size=len(S))
     exact = (1e-4, np.ones(len(S)), np.ones(len(S)))
-    found = projected_cg(products, S, D, b, A.T, np.zeros(1), base.on(S, D, 1), exact, 200, Monitor())
+    found = projected_cg(products, S, D, b, A.T, np.zeros(1), base.on(S, D, 1), exact, 200, Monitor(), np.zeros(120))
     assert found.solved
     assert found.mu[0] == pytest.approx(1e4, abs=100)

@@ -210,7 +210,12 @@ class KernelRun:
         return self.products.at(self.descent.beta, points)
 
     def _enter(self, index: np.ndarray, risk: KernelRisk, every: bool) -> None:
-        """Let those of a sample join the window that belong there, or every one."""
+        """Let those of a sample join the window that belong there, or every one.
+
+        Values in the window are made anew: those of smaller samples, whose coefficients were larger, have rounded them.
+        """
+        if self.products.n:
+            self.descent.g = self.products.times(self.descent.beta)
         rest = index[~self.inside[index]]
         values = self._values(rest)
         if not every and self.products.gram.whole() is None:

@@ -124,23 +124,33 @@ class Preconditioner:
         self.Lt, self.S, self.D, self.factor, self.threads = Lt, S, D, factor, threads
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        Lt, n = self.Lt, self.Lt.shape[1]
-        u, back = np.zeros(n, Lt.dtype), np.empty(n, Lt.dtype)
+        u = np.zeros(self.Lt.shape[1])
         u[self.S] = v / self.D
-        parts: dict[int, np.ndarray] = {}
+        return (v - self._up(cho_solve(self.factor, self._down(u), check_finite=False))) / self.D
 
-        def down(a: int, b: int) -> None:
-            parts[a] = Lt[:, a:b] @ u[a:b]
+    def near(self, v: np.ndarray) -> np.ndarray:
+        """About K v on S, for v on all points."""
+        return self._up(self._down(v)) if v.any() else np.zeros(len(self.S))
 
-        th.spread(down, n, self.threads, grain=TILE, longest=TILE)
-        total = np.sum([parts[a] for a in sorted(parts)], axis=0, dtype=np.float64)
-        inner = cho_solve(self.factor, total, check_finite=False).astype(Lt.dtype)
+    def _down(self, v: np.ndarray) -> np.ndarray:
+        """Lᵀ v."""
+        u, parts = v.astype(self.Lt.dtype), {}
 
-        def up(a: int, b: int) -> None:
-            back[a:b] = inner @ Lt[:, a:b]
+        def leaf(a: int, b: int) -> None:
+            parts[a] = self.Lt[:, a:b] @ u[a:b]
 
-        th.spread(up, n, self.threads, grain=TILE, longest=TILE)
-        return (v - back[self.S]) / self.D
+        th.spread(leaf, len(v), self.threads, grain=TILE, longest=TILE)
+        return np.sum([parts[a] for a in sorted(parts)], axis=0, dtype=np.float64)
+
+    def _up(self, q: np.ndarray) -> np.ndarray:
+        """L_S q."""
+        inner, out = q.astype(self.Lt.dtype), np.empty(self.Lt.shape[1], self.Lt.dtype)
+
+        def leaf(a: int, b: int) -> None:
+            out[a:b] = inner @ self.Lt[:, a:b]
+
+        th.spread(leaf, len(out), self.threads, grain=TILE, longest=TILE)
+        return out[self.S].astype(np.float64)
 
 
 class Metric:

@@ -7,18 +7,23 @@ residuals are preconditioned by  v -> P⁻¹(v − E λ)  with the λ for which 
 
 The part Eλ is taken out of the residual at once and added to Eμ (Gould, Hribar & Nocedal 2001): what is left of it gets
 small with the error, so that rounding in P⁻¹, perhaps in float32, is a share of the error and not of μ.
+
+The start is the solution with P in place of K_SS + D, and with what P knows of K_SB: on what P describes well, which is
+most of a first residual, it leaves nothing, where the first step from 0 leaves a share of everything. It costs
+no product of its own, because x_B needs one (all of a9a: 65 products of the largest size become 40, cadata: 266, 191).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...monitor import Monitor
 from .kernel_products import KernelProducts
 from .least_squares import least_squares
+from .partial_cholesky import Preconditioner
 from .roundings import ROUNDED_SUM
 
 __all__ = ["projected_cg"]
@@ -41,7 +46,7 @@ def projected_cg(
     b: np.ndarray,
     E: np.ndarray,
     c: np.ndarray,
-    inverse: Callable[[np.ndarray], np.ndarray],
+    inverse: Preconditioner,
     slack: tuple[float, np.ndarray, np.ndarray],
     most: int,
     monitor: Monitor,
@@ -59,25 +64,25 @@ def projected_cg(
     PE = np.column_stack([inverse(column) for column in E.T]) if E.shape[1] else np.zeros((len(S), 0))
     schur = E.T @ PE
 
-    def levelled(v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """P⁻¹ (v − E λ), v − E λ and λ."""
+    def levelled(v: np.ndarray, c: Any = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x = P⁻¹ (v − E λ), v − E λ and the λ for which Eᵀ x is c."""
         u = inverse(v)
         if not E.shape[1]:
             return u, v, np.zeros(0)
-        part = least_squares(schur, E.T @ u, ROUNDED_SUM)
+        part = least_squares(schur, E.T @ u - c, ROUNDED_SUM)
         return u - PE @ part, v - E @ part, part
 
-    x = PE @ least_squares(schur, c, ROUNDED_SUM) if E.shape[1] else np.zeros(len(S))
+    x, _, mu = levelled(b - inverse.near(others), c)
     begun = others.copy()
     begun[S] = x
-    Kx = products.times(begun) if begun.any() else np.zeros(products.n)
-    residual = b - Kx[S] - D * x
-    z, residual, mu = levelled(residual)
+    Kx = products.times(begun)
+    z, residual, part = levelled(b - Kx[S] - D * x - E @ mu)
+    mu = mu + part
     p, rho = z.copy(), float(residual @ z)
     first, share, start = slack
     for step in range(most + 1):
         enough = min(first, float((share * np.abs(start + x)).mean()))
-        solved = step > 0 and bool(np.abs(residual).max(initial=0.0) <= enough)
+        solved = bool(np.abs(residual).max(initial=0.0) <= enough)
         if solved or step == most or not rho > 0.0:
             return Found(x, mu, Kx, solved)
         monitor.look()
