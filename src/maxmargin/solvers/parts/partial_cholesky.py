@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpstrf
 
 from ... import threads as th
@@ -31,7 +32,8 @@ class PartialCholesky:
     def __init__(self, products: KernelProducts, rank: int, seed: int = 0) -> None:
         self.products = products
         self.Lt = np.zeros((0, products.n))
-        self.factors: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # pivots, corner, L of the pivots before
+        self.pivots = np.zeros(0, np.int64)  # as the Gram numbers them
+        self.corner = np.zeros((0, 0), order="F")  # L of the pivots, which is triangular
         self.narrow: np.ndarray | None = None  # L in float32
         self.weight, self.M = np.zeros(0), np.zeros((0, 0))  # 1/D on S, and 1 + L_Sᵀ D⁻¹ L_S
         self.rng = np.random.default_rng(seed)
@@ -55,9 +57,11 @@ class PartialCholesky:
             G = R[:, J]
             found, order, rank_of_block, _ = dpstrf(0.5 * (G + G.T), tol=DEPENDENT * float(G.diagonal().max()), lower=1)
             kept = order[: max(1, rank_of_block)] - 1
-            corner = np.tril(found[: len(kept), : len(kept)])
-            new = solve_triangular(corner, R[kept], lower=True, check_finite=False)
-            self.factors.append((products.index[J[kept]], corner, above[kept]))
+            corner, old = np.zeros((self.rank + len(kept),) * 2, order="F"), self.rank
+            corner[:old, :old], corner[old:, :old] = self.corner, above[kept]
+            corner[old:, old:] = np.tril(found[: len(kept), : len(kept)])
+            new = solve_triangular(corner[old:, old:], R[kept], lower=True, check_finite=False)
+            self.pivots, self.corner = np.concatenate([self.pivots, products.index[J[kept]]]), corner
             self.Lt = np.concatenate([self.Lt, new])
             lacking = np.maximum(lacking - np.einsum("ij,ij->j", new, new), 0.0)
 
@@ -66,14 +70,19 @@ class PartialCholesky:
         n, products = self.Lt.shape[1], self.products
         if products.n == n:
             return
-        more = np.zeros((0, products.n - n))
-        fresh = products.gram.take(products.index[n:])
-        for pivots, corner, above in self.factors:
-            both = products.gram.take(np.concatenate([products.index[n:], pivots]))
-            rows = np.asarray(both.rows(np.arange(fresh.n, both.n)), np.float64)[:, : fresh.n]
-            right = rows - above @ more
-            more = np.concatenate([more, solve_triangular(corner, right, lower=True, check_finite=False)])
-        self.Lt = np.concatenate([self.Lt, more], axis=1)
+        fresh = products.n - n
+        both = products.gram.take(np.concatenate([products.index[n:], self.pivots]))
+        rows = both.rows(np.arange(fresh, both.n))
+        Lt = np.empty((self.rank, products.n))
+        Lt[:, :n] = self.Lt
+
+        def leaf(a: int, b: int) -> None:
+            # Y Lᵀ = R: as BLAS orders matrices, the transposes are the rows as they lie.
+            part = np.array(rows[:, a:b], np.float64).T
+            Lt[:, n + a : n + b] = dtrsm(1.0, self.corner, part, side=1, lower=1, trans_a=1, overwrite_b=1).T
+
+        th.spread(leaf, fresh, products.gram.threads, grain=TILE, longest=TILE)
+        self.Lt = Lt
 
     def on(self, S: np.ndarray, D: np.ndarray, threads: int) -> Preconditioner:
         """(L_S L_Sᵀ + D)⁻¹."""
@@ -96,25 +105,25 @@ class PartialCholesky:
         change[: len(self.weight)] -= self.weight
         if len(self.M) != self.rank or 2 * np.count_nonzero(change) > len(S):
             self.M, change = np.eye(self.rank), weight
-        for sign in (1.0, -1.0):
-            some = np.flatnonzero(sign * change > 0.0)
-            self.M += sign * _squares(self.Lt[:, some] * np.sqrt(np.abs(change[some])), threads)
+        self.M += self._squares(change, threads)
         self.weight = weight
         return self.M
 
+    def _squares(self, weight: np.ndarray, threads: int) -> np.ndarray:
+        """Lᵀ diag(weight) L, by tiles of points that are added up in order."""
+        parts: dict[int, np.ndarray] = {}
 
-def _squares(rows: np.ndarray, threads: int) -> np.ndarray:
-    """R Rᵀ, by tiles of its columns that are added up in order."""
-    parts: dict[int, np.ndarray] = {}
+        def leaf(a: int, b: int) -> None:
+            total = np.zeros((self.rank, self.rank))
+            for sign in (1.0, -1.0):
+                some = a + np.flatnonzero(sign * weight[a:b] > 0.0)
+                if len(some):
+                    rows = self.Lt[:, some] * np.sqrt(np.abs(weight[some]))
+                    total += sign * (rows @ rows.T)
+            parts[a] = total
 
-    def leaf(a: int, b: int) -> None:
-        parts[a] = rows[:, a:b] @ rows[:, a:b].T
-
-    th.spread(leaf, rows.shape[1], threads, grain=TILE, longest=TILE)
-    total = np.zeros((len(rows), len(rows)))
-    for a in sorted(parts):
-        total += parts[a]
-    return total
+        th.spread(leaf, len(weight), threads, grain=TILE, longest=TILE)
+        return np.sum([parts[a] for a in sorted(parts)], axis=0)
 
 
 class Preconditioner:
@@ -164,8 +173,7 @@ class Metric:
         self.Lt = base.Lt
         place = np.empty(base.products.gram.n, np.int64)
         place[base.products.index] = np.arange(base.products.n)
-        self.pivots = place[np.concatenate([pivots for pivots, _, _ in base.factors])]
-        self.corner = np.tril(self.Lt[:, self.pivots].T)
+        self.pivots, self.corner = place[base.pivots], base.corner
         self.factor = factor_spd(base.normal(S, D, threads).copy(), threads)
 
     def changed(self, v: np.ndarray, Kv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
