@@ -123,7 +123,7 @@ class PartialCholesky:
             parts[a] = total
 
         th.spread(leaf, len(weight), threads, grain=TILE, longest=TILE)
-        return np.sum([parts[a] for a in sorted(parts)], axis=0)
+        return np.asarray(np.sum([parts[a] for a in sorted(parts)], axis=0))
 
 
 class Preconditioner:
@@ -149,7 +149,7 @@ class Preconditioner:
             parts[a] = self.Lt[:, a:b] @ u[a:b]
 
         th.spread(leaf, len(v), self.threads, grain=TILE, longest=TILE)
-        return np.sum([parts[a] for a in sorted(parts)], axis=0, dtype=np.float64)
+        return np.asarray(np.sum([parts[a] for a in sorted(parts)], axis=0, dtype=np.float64))
 
     def _up(self, q: np.ndarray) -> np.ndarray:
         """L_S q."""
