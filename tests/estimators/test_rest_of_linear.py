@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -12,6 +13,7 @@ from sklearn.svm import LinearSVC as TheirLinearSVC
 from sklearn.svm import l1_min_c as their_l1_min_c
 
 from maxmargin import SOLVERS, Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
+from maxmargin.estimators import crammer_singer
 from maxmargin.estimators.crammer_singer import AllClasses, combined
 from maxmargin.estimators.sparse_linear import SparseProblem
 from maxmargin.losses import make_loss
@@ -193,15 +195,52 @@ def test_sweeps_go_on_along_their_way_where_that_is_better():
     ends = [problem.solve(Goal(gap=1e-12, max_iter=most), Monitor()).alpha for most in (2, 3)]
     for before, last in (ends, ends[::-1]):  # up the hill and down
         W = combined(*rows, last, X.shape[1])
-        alpha, its = problem._further(last, before, W, rows)
+        alpha, its = problem._further(last, before, rows)
         assert problem._dual(its, alpha) >= problem._dual(W, last)
         assert_allclose(its, combined(*rows, alpha, X.shape[1]))
         assert_allclose(alpha.sum(axis=1), 0.0, atol=1e-14)
         assert (alpha[own] <= 1.0 + 1e-14).all()
         assert (alpha[~own] <= 0.0).all()
     sweeps = problem.solve(Goal(gap=1e-5), Monitor()).n_iter
-    problem._further = lambda alpha, before, W, rows: (alpha, W)  # type: ignore[method-assign]
+    plain = {"_further": lambda alpha, before, rows: (alpha, combined(*rows, alpha, X.shape[1]))}
+    vars(problem).update(plain)
     assert 1.5 * sweeps < problem.solve(Goal(gap=1e-5), Monitor()).n_iter
+
+
+def test_a_round_averages_what_its_sweeps_have_found(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    X = sp.csr_array(X / 16.0)
+    rows = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
+    problem = AllClasses(*rows, X.shape[1], y.astype(np.int64), np.ones(len(y)), 10)
+    alpha, W, found, plain = np.zeros((len(y), 10)), np.zeros((X.shape[1], 10)), [], crammer_singer.sweep
+
+    def seen(*args):
+        plain(*args)
+        found.append((args[7], args[8].copy()))
+
+    monkeypatch.setattr(crammer_singer, "sweep", seen)
+    norms, rng = (X * X).sum(axis=1), np.random.default_rng(0)
+    mean = problem._round(alpha, W, np.ones(len(y), bool), rows, norms, rng, Monitor())
+    turns = [turn for turn, _ in found]
+    assert turns == list(range(-1, len(turns) - 1)) and len(turns) > 5
+    assert_allclose(mean, np.mean([each for turn, each in found if turn >= 0], axis=0), atol=1e-12)
+    assert_allclose(W, combined(*rows, alpha, X.shape[1]), atol=1e-10)
+
+
+def test_a_level_leaves_the_room_that_there_is():
+    rng = np.random.default_rng(0)
+    for c in (1, 2, 3, 20, 300):
+        some = rng.normal(size=c)
+        for top in (some, np.ones(c), some.round(), np.append(some[1:], 50.0)):
+            for room in (1e-9, 0.3, 40.0):
+                level = crammer_singer._level(top.copy(), c, room)
+                assert np.maximum(top - level, 0.0).sum() == pytest.approx(room, rel=1e-9, abs=1e-12)
+
+
+def test_all_classes_at_once_leave_zeros_of_dense_rows_out():
+    X, y = load_digits(return_X_y=True)
+    machine = LinearSVC(multi_class="crammer_singer", C=0.01)
+    assert_array_equal(clone(machine).fit(X, y).coef_, clone(machine).fit(sp.csr_array(X), y).coef_)
 
 
 @pytest.mark.parametrize("options", [{}, {"intercept_scaling": 3.0}, {"fit_intercept": False}])

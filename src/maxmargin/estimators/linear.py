@@ -230,11 +230,8 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
         first, labels, weight = without_copies(X, problem.y, problem.weight)
         X, cost = X[first], float(self.C) * weight
-        if sp.issparse(X):
-            arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
-        else:  # whole rows: to look for zeros in them would take longer than to multiply by these
-            n, d = X.shape
-            arrays = (np.arange(0, n * d + 1, d), np.tile(np.arange(d), n), X.ravel())
+        X = sp.csr_array(X)  # of dense rows too: sweeps are many, and zeros are worth leaving out
+        arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
         machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         with monitor:
