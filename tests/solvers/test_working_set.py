@@ -31,9 +31,20 @@ def test_q_changes_nothing_where_every_row_is_at_hand(n, precomputed):
 
 
 def test_larger_q_ask_for_more_rows_at_a_time():
-    """The first working set is all that is known of the rows: of a larger one fewer are missing later."""
+    """Of larger working sets fewer rows are missing later."""
     looks = [len(solve(problem(MATRIX_UP_TO + 900), "decomposition", working_set=q).history) for q in (16, 64, 512)]
     assert looks[0] > looks[1] > looks[2]
+
+
+def test_rows_that_nothing_speaks_for_are_a_block_at_most(monkeypatch):
+    """Without coefficients all variables violate alike; later a set brings what it lacks, and a block at least."""
+    asked, sizes, rows = [], Sizes(), KernelGram.rows
+    monkeypatch.setattr(KernelGram, "rows", lambda self, index, *to: asked.append(len(index)) or rows(self, index, *to))
+    found = solve(problem(MATRIX_UP_TO + 900), "decomposition", working_set=5 * sizes.block)
+    assert found.status.converged
+    assert asked[0] == sizes.block and max(asked) > sizes.block
+    assert min(asked[:-1]) >= sizes.block  # at the end there may be fewer left that violate
+    assert any(count % sizes.block for count in asked[:-1])
 
 
 class Untouched(PrecomputedGram):

@@ -57,8 +57,9 @@ class Decomposition:
     """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
 
     # q: how many variables are solved together when a step asks for a row that is not at hand; 2 is SMO; None: an
-    # eighth of the variables, 64 to 512. As long as rows are at hand (always, up to 600 variables or with a precomputed
-    # kernel), steps choose among all variables; then q = 2 says only that steps move pairs, however many variables.
+    # eighth of the variables, 64 to 512; while all coefficients are 0, a block at most. As long as rows are at hand
+    # (always, up to 600 variables or with a precomputed kernel), steps choose among all variables; then q = 2 says only
+    # that steps move pairs, however many variables.
     working_set: int | None = None
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     shrinking: bool = True  # leave out variables that are stuck at a bound
@@ -307,8 +308,12 @@ class Run(WorkingSets):
         self.fetch(np.unique(np.concatenate([[first, missing], others])))
 
     def _working_set(self, part: PartWithSums, levels: Levels, previous: np.ndarray) -> np.ndarray:
-        """The most violating variables, and as many of the set before: free ones first."""
-        q = min(len(part.index), self.q, self.cache.capacity)
+        """The most violating variables, and as many of the set before: free ones first.
+
+        Without any coefficient violations tell the labels and nothing else: a block is enough to learn more from.
+        """
+        most = self.q if part.beta.any() else min(self.q, self.sizes.block)
+        q = min(len(part.index), most, self.cache.capacity)
         return part.with_old(part.steepest(q // 2 if len(previous) else q, levels), previous, q)
 
     def _improve(self, part: PartWithSums, levels: Levels, W: np.ndarray, tol: float) -> None:
@@ -327,10 +332,10 @@ class Run(WorkingSets):
         self.subtract(part, W, slots, part.take_over(W, found))
 
     def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
-        """The slots of W; a block that is not full also brings rows of the variables that will be next."""
+        """The slots of W; less than a block of missing rows also brings rows of the variables that will be next."""
         missing = int((self.cache.slot[W] < 0).sum())
-        spare = min(-missing % self.sizes.block, self.cache.capacity - len(W))
-        if spare <= 0:
+        spare = min(self.sizes.block - missing, self.cache.capacity - len(W))
+        if missing == 0 or spare <= 0:
             return self.fetch(W)
         extra = part.steepest(2 * (missing + spare), levels, self.cache.slot < 0)
         extra = without(extra, W, len(part.index))[:spare]
