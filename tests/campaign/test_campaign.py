@@ -39,6 +39,7 @@ ONCE_FAILED = {
     260875: "a tube without width, and coefficients that are rounding of C",
     260987: "a linear kernel, features of all sizes and costs of all sizes",
     266104: "as many functions as points",
+    267188: "a cache of a few rows, and 66 pairs of classes with two groups each",
     308717: "a function that is 0 at a fifth of the points",
     310982: "functions of few points, whose coefficients are rounding",
     311682: "a matrix that mpd alone solves",

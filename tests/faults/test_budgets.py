@@ -365,6 +365,14 @@ def test_one_megabyte(buffers, solver):
     assert model.certificate_.violation <= model.tol
 
 
+def test_a_matrix_that_is_computed_whole_is_not_fetched_in_pieces():
+    """Rows of a ν machine's two groups, which lie together, are copies of it: with two at a time steps gave up."""
+    X, y = samples(300)
+    tiny, large = (NuSVC(nu=0.4, cache_size=size, solver="decomposition").fit(X, y) for size in (0.005, "auto"))
+    assert len(tiny.history_) == len(large.history_)
+    np.testing.assert_array_equal(tiny.dual_coef_, large.dual_coef_)
+
+
 @pytest.mark.parametrize("solver", ["auto", "smo", "decomposition", "mpd"])
 def test_a_size_that_does_not_do_is_refused(buffers, solver):
     X, y = samples(900)

@@ -123,7 +123,8 @@ class WorkingSets(ABC):
         self.diag = self.gram.diag()
         self.in_memory = self._without_ridge(self.gram).whole() is not None
         self.q = options.working_set or int(np.clip(qp.n // 8, 64, 512))
-        self.budget = cache_bytes(options.cache_size)
+        # Rows of groups, which lie together, are copies of a matrix that was computed whole: no budget has a say in it.
+        self.budget = None if self.small else cache_bytes(options.cache_size)
         self.rows_at_once = min(qp.n, max(self.q, least_rows))
         self.cache: RowCache
         self.open_cache()
