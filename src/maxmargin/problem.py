@@ -336,7 +336,8 @@ class QP:
         primal, dual, gap = primal + higher, dual - hidden - blur, gap + hidden + blur + higher
         # Where nothing is left to gain, β is rounding and misses constraints by all that it is; 0 proves as much.
         nothing = dual <= 0.0 and abs(primal) <= GAP_ROUNDING * self.idle and self._takes_zero()
-        return Certificate(primal, dual, gap, violation, 0.0 if nothing else self.infeasibility(beta), self.idle)
+        lack = 0.0 if nothing else self.infeasibility(beta)
+        return Certificate(primal, dual, gap, violation, lack, self.idle or self._in_line(beta))
 
     def _takes_zero(self) -> bool:
         """Whether β = 0 is feasible."""
@@ -358,6 +359,20 @@ class QP:
             idle = self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p)
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
+
+    def terms(self, beta: np.ndarray) -> float:
+        """Σ_i |H_ij β_i| at most, for variables j whose coefficients are free: what rounding of f there is a share of."""
+        diagonal = self.kept("diagonal", lambda _: self.H.diag() if hasattr(self.H, "diag") else np.diagonal(self.H))
+        norm = np.sqrt(np.maximum(diagonal, 0.0))
+        free = (beta > self.lower) & (beta < self.upper)
+        return float(norm[free if free.any() else beta != 0.0].max(initial=0.0)) * float(np.abs(beta) @ norm)
+
+    def _in_line(self, beta: np.ndarray) -> float:
+        """½ βᵀHβ if nothing cancelled: what it is measured by where coefficients have a sum to keep and no targets.
+
+        A one-class machine whose samples surround the origin, and a ν-SVC without a margin, have an optimum of 0.
+        """
+        return 0.5 * float(np.abs(beta).sum()) * self.terms(beta) if self.b.any() else 0.0
 
 
 def _digest(numbers: np.ndarray) -> bytes:

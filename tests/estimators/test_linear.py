@@ -403,10 +403,12 @@ def test_what_is_not_there_says_what_is():
         LinearSVC(loss="logistic").fit(s.X, s.y)
 
 
-def test_values_that_cannot_be_squared_are_an_error():
+@pytest.mark.parametrize("size", [1e200, 1e150, 1e80])
+def test_values_that_cannot_be_squared_twice_are_an_error(size):
+    """Of 1e150 a matrix of the squares is still finite, and what is solved with it is not."""
     X = np.random.default_rng(0).normal(size=(60, 4))
     with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
-        LinearSVR().fit(1e200 * X, np.sin(X[:, 0]))
+        LinearSVR().fit(size * X, np.sin(X[:, 0]))
 
 
 # -- paths and warm starts ------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Few weights, all classes at once, and one class: linear machines with solvers of their own, each with a proof."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -284,6 +286,24 @@ def test_one_linear_class_is_that_of_the_kernel(kind):
     assert (ours.predict(X) < 0).mean() == pytest.approx(0.2, abs=0.02)
     assert ours.certificate_.relative_gap <= 1e-8
     assert_allclose(ours.score_samples(X), X @ ours.coef_)
+
+
+@pytest.mark.parametrize("machine", [LinearOneClassSVM(nu=0.3), OneClassSVM(kernel="linear", nu=0.3)], ids=str)
+@pytest.mark.parametrize("tails", [np.inf, 1.5])
+def test_one_class_around_the_origin_is_told(machine, tails):
+    """The optimum is 0, and a share of it is no measure: f = 0 is found and proven, and of no use to anybody."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) if tails == np.inf else rng.standard_t(tails, size=(300, 3))
+    with pytest.warns(UserWarning, match="found samples on all sides") as told:
+        machine.fit(X)
+    assert not [one for one in told if issubclass(one.category, ConvergenceWarning)]
+    assert machine.status_.converged
+    assert (machine.predict(X) == 1).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        moved = machine.fit(X + 2.0 * np.abs(X).max())
+    assert moved.status_.converged
+    assert moved.certificate_.relative_gap <= 1e-4
 
 
 def test_one_linear_class_of_a_file(tmp_path):

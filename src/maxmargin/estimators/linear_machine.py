@@ -91,10 +91,12 @@ class RowMachine(Machine):
         rows = Rows.of(X, self.n_jobs)
         if in_parts:
             self._check_width(rows.d, reset)
-        if not np.isfinite(rows.squared_norms()).all():
+        with np.errstate(over="ignore"):  # squares of features are multiplied by each other: up to 1e77 none overflows
+            sizes = rows.squared_norms() ** 2
+        if not np.isfinite(sizes).all():
             raise ValueError(
-                "Input X contains NaN, infinity or a value too large to be squared; scale the features, or leave "
-                "samples out."
+                "Input X contains NaN, infinity or a value whose square is too large to be squared; scale the "
+                "features, or leave samples out."
             )
         return X, rows
 

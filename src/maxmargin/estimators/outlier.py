@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..formulations import SVDD as SVDDFormulation
 from ..formulations import Decision, Formulation, OneClass
+from ..goal import NOTHING
 from ..gram.points import make_points
+from ..solution import Certificate
 from .base import Outcome, Problem, certified_or_as_before, stacklevel
 from .calibrated import probabilities_for
 from .calibration import MARKS, density_marks, normal_share
@@ -27,6 +29,22 @@ __all__ = ["SVDD", "LinearOneClassSVM", "OneClassSVM"]
 
 
 LEAVES = ("support_ support_vectors_ dual_coef_ coef_ intercept_ offset_ n_support_ fit_status_ shape_fit_").split()
+
+
+class _AwayFromOrigin:
+    """What machines share that look for a half-space away from the origin."""
+
+    def _speak(self) -> None:
+        super()._speak()  # type: ignore[misc]
+        found: Certificate = self.certificate_  # type: ignore[attr-defined]
+        nothing = max(abs(found.primal), abs(found.dual)) <= NOTHING * found.idle
+        if nothing and self.status_.converged:  # type: ignore[attr-defined]
+            warnings.warn(
+                "a half-space away from the origin was asked for; found samples on all sides of it, so that f = 0 is "
+                'the best function and nothing is outside; use OneClassSVM(kernel="rbf") or SVDD',
+                UserWarning,
+                stacklevel=stacklevel(),
+            )
 
 
 class _KernelOutlierDetector(OutlierMixin, SingleMachine):
@@ -53,7 +71,7 @@ class _KernelOutlierDetector(OutlierMixin, SingleMachine):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class OneClassSVM(_KernelOutlierDetector):
+class OneClassSVM(_AwayFromOrigin, _KernelOutlierDetector):
     """The support of a distribution, a drop-in for scikit-learn's, with a certificate of every fit.
 
     Examples
@@ -179,7 +197,7 @@ class SVDD(_KernelOutlierDetector):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearOneClassSVM(OutlierMixin, RowMachine):
+class LinearOneClassSVM(_AwayFromOrigin, OutlierMixin, RowMachine):
     """The half-space away from the origin that holds most samples, for data of any length, with a certificate.
 
         min ½‖w‖² − ν n ρ + Σ max(0, ρ − wᵀx_i)

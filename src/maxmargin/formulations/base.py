@@ -71,9 +71,7 @@ def inside(qp: QP, beta: np.ndarray, offset: float) -> float:
     A hair is a matter of the sums that are rounded and not of the offset, of which it may be a large share or none: a
     larger one would be a violation of its own. The points on the boundary are those whose coefficients are free.
     """
-    norm = np.sqrt(np.maximum(qp.H.diag(), 0.0))
-    free = (beta > qp.lower) & (beta < qp.upper)
-    return offset + HAIR * float(norm[free if free.any() else beta != 0.0].max(initial=0.0)) * float(beta @ norm)
+    return offset + HAIR * qp.terms(beta)
 
 
 def equality_rows(n: int, fit_intercept: bool) -> np.ndarray:
