@@ -50,6 +50,7 @@ GAP_ROUNDING = 1e-12
 SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SHORT = 1 << 20  # bytes: these are copied and compared in a tenth of the time that a hash takes
+PRODUCTS = 2  # that are kept: a solver's answer, and what it is compared with
 SPAN = 1 << 14  # variables that are looked at together: what is computed from them stays in the processor's caches
 
 
@@ -70,7 +71,7 @@ class QP:
     eps: Any = None  # n numbers, or one for all; None: zeros
     limits: tuple[int, ...] = ()  # rows of A for which Aβ ≤ b is enough, where their multiplier is ≥ 0
     primal: ERM | None = None  # the problem that this one is the dual of, where it was derived from one
-    _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # the product computed last
+    _last: dict = field(default_factory=dict, init=False, repr=False, compare=False)  # what was computed last
 
     def __post_init__(self) -> None:
         n = len(self.p)
@@ -128,29 +129,48 @@ class QP:
     def times(self, beta: np.ndarray) -> np.ndarray:
         """Hβ in float64, from the problem and not from a solver's book-keeping; not to be written to.
 
-        The last product is kept: what a solver ends with is what is certified, and products are dear.
+        The last products are kept: what a solver ends with is what is certified, and products are dear.
         """
-        beta = np.ascontiguousarray(beta, np.float64)
-        seen = self.H.seen(beta) if hasattr(self.H, "seen") else beta
-        if self._rounded(seen):
-            return self._last["H_beta"]
-        # Of features there may be many millions of rows: their β is not kept, but what tells it from others.
-        name = _digest(seen) if self._last.get("beta") is None else None
-        if name is not None and self._last.get("name") == name:
-            return self._last["H_beta"]
-        self._last.update(name=name, **self._products(beta))
-        self._last["beta"] = seen.copy() if self._last["w"] is None and np.isfinite(seen).all() else None
-        return self._last["H_beta"]
-
-    def _rounded(self, beta: np.ndarray) -> bool:
-        """Whether β is the last one but for its own rounding, as after a scale and back: so is its product then."""
-        last = self._last.get("beta")
-        return last is not None and bool((np.abs(beta - last) <= SAME_NUMBER * np.abs(last)).all())
+        return self._product(beta).H_beta
 
     def weights(self, beta: np.ndarray) -> np.ndarray | None:
         """Zᵀβ where H is known by features, or None."""
-        self.times(beta)
-        return self._last["w"]
+        return self._product(beta).w
+
+    def _product(self, beta: np.ndarray) -> _Product:
+        beta = np.ascontiguousarray(beta, np.float64)
+        seen = self._seen(beta)
+        kept = self._last.setdefault("products", [])
+        # Of features there may be many millions of rows: their β is not kept, but what tells it from others.
+        name = _digest(seen) if not kept or kept[0].beta is None else None
+        for number, one in enumerate(kept):
+            if one.is_of(seen, name):
+                kept.insert(0, kept.pop(number))
+                return one
+        found = _Product(None, name, **self._products(beta))
+        if found.w is None and np.isfinite(seen).all():
+            found.beta, found.name = seen.copy(), None
+        return self._keep(found)
+
+    def know(self, beta: np.ndarray, w: np.ndarray | None, H_beta: np.ndarray) -> None:
+        """Keep a product that follows from others, as on a line between two points: it would take a pass or two."""
+        seen = self._seen(beta)
+        self._keep(_Product(seen, None, w, H_beta) if w is None else _Product(None, _digest(seen), w, H_beta))
+
+    def _keep(self, product: _Product) -> _Product:
+        kept = self._last.setdefault("products", [])
+        kept.insert(0, product)
+        del kept[PRODUCTS:]
+        return product
+
+    def _seen(self, beta: np.ndarray) -> np.ndarray:
+        return self.H.seen(beta) if hasattr(self.H, "seen") else beta
+
+    def _along(self, w: np.ndarray) -> np.ndarray:
+        """Zw; the last one is kept, as weights of their own are looked at with several β."""
+        if self._last.get("along") is None or not np.array_equal(self._last["along"][0], w):
+            self._last["along"] = w.copy(), self.H.along(w)
+        return self._last["along"][1]
 
     def _products(self, beta: np.ndarray) -> dict:
         w = self.H.pulled(beta) if hasattr(self.H, "pulled") else None
@@ -275,13 +295,13 @@ class QP:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
         d = np.zeros(1) if self.ridge is None else self.ridge[at]
-        curved = d > 0.0
-        z = np.zeros(1)
-        if not curved.all():
-            z = np.where(r > eps, lower, np.where(r < -eps, upper, np.clip(0.0, lower, upper)))
+        curved, kinked = d > 0.0, bool(eps.any())
+        shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0) if kinked else -r
+        if curved.all():
+            return np.clip(shrunk / d, lower, upper)
+        z = np.where(shrunk < 0.0, lower, np.where(shrunk > 0.0, upper, np.clip(0.0, lower, upper)))
         if not curved.any():
             return z
-        shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0)
         return np.where(curved, np.clip(shrunk / np.where(curved, d, 1.0), lower, upper), z)
 
     def _blurred(self, beta: np.ndarray, slope: np.ndarray, drift: float) -> float:
@@ -316,7 +336,7 @@ class QP:
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta) - float(eta @ self._missed(beta))
         if w is not None and own is not None:
-            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self.H.along(w)))
+            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self._along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
             penalty = 0.5 * float(w @ w)
         else:
@@ -356,12 +376,14 @@ class QP:
     def idle(self) -> float:
         """The primal objective of a model that does nothing, or 0 where that has none."""
         if "idle" not in self._last:
-            idle = self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p)
+            idle = (
+                self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p) if self.primal is None else self.primal.idle
+            )
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
 
     def terms(self, beta: np.ndarray) -> float:
-        """Σ_i |H_ij β_i| at most, for variables j whose coefficients are free: what rounding of f there is a share of."""
+        """Σ_i |H_ij β_i| at most, for variables j whose coefficients are free: rounding of f there is a share of it."""
         diagonal = self.kept("diagonal", lambda _: self.H.diag() if hasattr(self.H, "diag") else np.diagonal(self.H))
         norm = np.sqrt(np.maximum(diagonal, 0.0))
         free = (beta > self.lower) & (beta < self.upper)
@@ -373,6 +395,22 @@ class QP:
         A one-class machine whose samples surround the origin, and a ν-SVC without a margin, have an optimum of 0.
         """
         return 0.5 * float(np.abs(beta).sum()) * self.terms(beta) if self.b.any() else 0.0
+
+
+@dataclass
+class _Product:
+    """Hβ, known by β or by what tells it from others, and Zᵀβ where H is known by features."""
+
+    beta: np.ndarray | None
+    name: bytes | None
+    w: np.ndarray | None
+    H_beta: np.ndarray
+
+    def is_of(self, beta: np.ndarray, name: bytes | None) -> bool:
+        """Whether β is the same but for its own rounding, as after a scale and back: so is its product then."""
+        if self.beta is None:
+            return name is not None and self.name == name
+        return bool((np.abs(beta - self.beta) <= SAME_NUMBER * np.abs(self.beta)).all())
 
 
 def _digest(numbers: np.ndarray) -> bytes:
@@ -413,6 +451,11 @@ class ERM:
 
     def _risk(self, f: np.ndarray) -> float:
         return float(self.cost @ self.loss.value(self.loss.argument(self.y, f)))
+
+    @property
+    def idle(self) -> float:
+        """The risk of f = 0."""
+        return self._risk(np.zeros(self.n))
 
     def objective(self, beta: np.ndarray, eta: np.ndarray) -> float:
         """The regularised risk."""

@@ -52,7 +52,7 @@ class PotentialQP(QP):
     def with_epsilon(self, epsilon: float) -> PotentialQP:
         """The same problem for another ε; the last product is the same there."""
         other = replace(self, eps=np.full(self.n, epsilon))
-        other._last.update({name: self._last[name] for name in ("name", "H_beta", "w", "beta") if name in self._last})
+        other._last["products"] = list(self._last.get("products", []))
         return other
 
     def _products(self, beta: np.ndarray) -> dict:

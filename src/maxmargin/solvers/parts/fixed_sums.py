@@ -191,9 +191,8 @@ def midway(m: np.ndarray, M: np.ndarray) -> np.ndarray:
 
 def offsets(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What to add to v so that its maximum is m and its minimum M: ±ε, or ∓BIG where a variable cannot move."""
-    rise = np.where(beta >= upper, -BIG, np.where(beta >= 0, -eps, eps))
-    fall = np.where(beta <= lower, BIG, np.where(beta > 0, -eps, eps))
-    return rise, fall
+    up, down = (np.where(beta >= 0, -eps, eps), np.where(beta > 0, -eps, eps)) if eps.any() else (0.0, 0.0)
+    return np.where(beta >= upper, -BIG, up), np.where(beta <= lower, BIG, down)
 
 
 def feasible(
