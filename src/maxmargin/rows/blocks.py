@@ -40,6 +40,7 @@ __all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of"]
 
 TILE_BYTES = 1 << 18  # bytes of dense rows stay in the second cache with what is computed from them
 TILE_ENTRIES = 1 << 18  # entries of sparse rows make a tile
+TILE_PAIRS = 1 << 19  # or pairs of these, where they are added to a matrix: some 10 ms if no cache holds it
 SYRK_ROWS = 256  # rows are collected for one SYRK: with fewer, reading the d × d result costs more than the products
 STORED_TILE_BYTES = 1 << 23  # bytes are loaded at a time: enough for a disk to be quick, few enough for any memory
 SPARSE_DENSITY = (
@@ -59,9 +60,13 @@ class Block(ABC):
     def work(self) -> int:
         """How many numbers a product touches."""
 
+    def look(self) -> None:
+        """Raises where it is time to stop: never, unless somebody watches these rows."""
+        return
+
     @abstractmethod
-    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
-        """The rows as pieces in memory: start, stop, rows."""
+    def tiles(self, squared: bool = False) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        """The rows as pieces in memory: start, stop, rows; smaller ones where each pair of a row's entries counts."""
 
     @abstractmethod
     def gather(self, index: np.ndarray) -> Any:
@@ -107,7 +112,7 @@ class Block(ABC):
     def normal(self, theta: np.ndarray, extra: np.ndarray, single: bool = False) -> np.ndarray:
         """The upper triangle of Ẑᵀ diag(θ) Ẑ; rows whose θ is 0 are not looked at."""
         total = Normal(self.d, extra.shape[1], single)
-        for a, b, tile in self.tiles():
+        for a, b, tile in self.tiles(squared=True):
             if theta[a:b].any():
                 total.add(tile, theta[a:b], extra[a:b])
         return total.upper()
@@ -119,9 +124,10 @@ class Normal:
     It may serve again and again (``clear``): memory of that size is cheap to fill and dear to get.
     """
 
-    def __init__(self, d: int, more: int, single: bool = False) -> None:
+    def __init__(self, d: int, more: int, single: bool = False, look: Callable[[], object] = lambda: None) -> None:
         self.size = d + more
         self.single = single
+        self.look = look  # before each piece of memory that is got or filled, and may raise
         self.sum: np.ndarray | None = None  # by SYRK, columns one after the other
         self.scattered: np.ndarray | None = None  # by scatter, rows one after the other
         self.buffer: np.ndarray | None = None
@@ -131,15 +137,23 @@ class Normal:
         """Begin again from 0."""
         for matrix in (self.sum, self.scattered):
             if matrix is not None:
-                matrix.fill(0.0)
+                self._zero(matrix)
         self.filled = 0
         return self
+
+    def _zero(self, matrix: np.ndarray) -> np.ndarray:
+        lines = matrix if matrix.flags.c_contiguous else matrix.T
+        step = max(1, TILE_BYTES // (8 * self.size))
+        for a in range(0, self.size, step):
+            self.look()
+            lines[a : a + step] = 0.0
+        return matrix
 
     def add(self, tile: Dense | Sparse, theta: np.ndarray, extra: np.ndarray) -> None:
         """Rows of a tile, those with θ = 0 left out."""
         if isinstance(tile, Sparse) and SCATTER_COST * (tile.work / max(1, tile.n)) ** 2 < self.size**2:
             if self.scattered is None:
-                self.scattered = np.zeros((self.size, self.size))
+                self.scattered = self._zero(np.empty((self.size, self.size)))
             csr_normal(tile.indptr, tile.indices, tile.data, theta, extra, self.scattered)
             return
         if self.buffer is None:
@@ -189,7 +203,7 @@ class Dense(Block):
     def work(self) -> int:
         return self.data.size
 
-    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
+    def tiles(self, squared: bool = False) -> Iterator[tuple[int, int, Dense | Sparse]]:
         step = max(16, TILE_BYTES // (8 * max(1, self.d)))
         if self.n <= step:
             yield 0, self.n, Dense(self._wide(0, self.n))
@@ -266,8 +280,11 @@ class Sparse(Block):
         """Rows a … b − 1; nothing is copied."""
         return Sparse(self.indptr[a : b + 1], self.indices, self.data, self.d)
 
-    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
-        step = max(64, TILE_ENTRIES * self.n // max(1, self.work))
+    def tiles(self, squared: bool = False) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        step = TILE_ENTRIES * self.n // max(1, self.work)
+        if squared:
+            step = min(step, TILE_PAIRS * self.n**2 // max(1, self.work) ** 2)
+        step = max(64, step)
         for a in range(0, self.n, step):
             b = min(self.n, a + step)
             yield a, b, self.part(a, b)
@@ -345,11 +362,11 @@ class Stored(Block):
     def work(self) -> int:
         return self.n * self.d
 
-    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
+    def tiles(self, squared: bool = False) -> Iterator[tuple[int, int, Dense | Sparse]]:
         for start in range(0, self.n, self.tile):
             stop = min(self.n, start + self.tile)
             rows = self.load(start, stop)
-            for a, b, tile in (Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows))).tiles():
+            for a, b, tile in (Sparse.of(rows) if sp.issparse(rows) else Dense(np.asarray(rows))).tiles(squared):
                 yield start + a, start + b, tile
 
     def gather(self, index: np.ndarray) -> Any:
@@ -398,15 +415,15 @@ class Watched(Block):
     """The rows of a block, with a look before each tile that is read: what ``look`` raises ends the reading."""
 
     def __init__(self, block: Block, look: Callable[[], object]) -> None:
-        self.block, self.look = block, look
+        self.block, self.look = block, look  # type: ignore[method-assign,assignment]
         self.n, self.d = block.n, block.d
 
     @property
     def work(self) -> int:
         return self.block.work
 
-    def tiles(self) -> Iterator[tuple[int, int, Dense | Sparse]]:
-        for tile in self.block.tiles():
+    def tiles(self, squared: bool = False) -> Iterator[tuple[int, int, Dense | Sparse]]:
+        for tile in self.block.tiles(squared):
             self.look()
             yield tile
 

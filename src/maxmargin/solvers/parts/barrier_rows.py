@@ -98,7 +98,7 @@ class BarrierRows:
         self.part = np.zeros(kind.shape)
         self.g, self.base, self.u, self.other_u = (np.zeros(block.n) for _ in range(4))
         self.theta = np.zeros(block.n)
-        self.total = Normal(block.d, self.E.shape[1])
+        self.total = Normal(block.d, self.E.shape[1], look=block.look)
         self.pair = np.zeros((block.n, 2))  # θρ and β: what the normal matrix is accompanied by
         self.moved, self.beta = self.pair.T
 
@@ -187,7 +187,7 @@ class BarrierRows:
     def normal(self) -> tuple[np.ndarray, np.ndarray]:
         """The upper triangle of Ẑᵀ Θ Ẑ, and Ẑᵀ [θρ, β]. Reads X."""
         total, product = self.total.clear(), self._zero(2)
-        for a, b, tile in self.block.tiles():
+        for a, b, tile in self.block.tiles(squared=True):
             total.add(tile, self.theta[a:b], self.E[a:b])
             self._t_dot(tile, a, b, self.pair, product)
         return total.upper(), product

@@ -104,7 +104,7 @@ class Points(Block):
 
     work = property(lambda self: self.n)
 
-    def tiles(self) -> Iterator:
+    def tiles(self, squared: bool = False) -> Iterator:
         yield 0, self.n, self
 
     def dot(self, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -219,7 +219,7 @@ class CornerRows:
         self.block, self.p, self.E = block, read_only(p), np.ascontiguousarray(A.T)
         self.box = tuple(read_only(a) for a in (ridge, eps, lower, upper))
         self.beta, self.change, self.theta, self.s, self.ds = (np.zeros(block.n) for _ in range(5))
-        self.total = Normal(block.d, self.E.shape[1])
+        self.total = Normal(block.d, self.E.shape[1], look=block.look)
         self.rho = 0.0
 
     def look(self, x: np.ndarray) -> float:
@@ -250,7 +250,7 @@ class CornerRows:
             F = np.flatnonzero(theta)[number % every :: every]
             theta = np.zeros_like(theta)
             theta[F] = every * self.theta[F]
-        for a, b, tile in self.block.tiles():
+        for a, b, tile in self.block.tiles(squared=True):
             total.add(tile, theta[a:b], self.E[a:b])
         return total.upper()
 
