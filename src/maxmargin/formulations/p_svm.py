@@ -106,9 +106,9 @@ class PSVM:
         sigma = size if size > CONSTANT * float(np.abs(y).max()) else 0.0
         target = target / sigma if sigma > 0.0 else np.zeros(len(target))
         p = np.where(relation.scale > 0.0, -relation.along(target), 0.0)
-        box, eps = np.broadcast_to(self.C, relation.n), np.full(relation.n, self.epsilon)
+        box = np.asarray(self.C)
         return PotentialQP(
-            relation, p, -box, box, eps=eps, mean=mean, sigma=sigma, target_square=float(target @ target)
+            relation, p, -box, box, eps=self.epsilon, mean=mean, sigma=sigma, target_square=float(target @ target)
         )
 
     def decision(self, qp: QP, solution: Solution) -> Decision:

@@ -1,4 +1,4 @@
-"""Compiled leaves that read a symmetric matrix where it lies: parts of rows copied once, products without a copy."""
+"""Compiled leaves on a matrix where it lies: parts of rows copied once, products without a copy, rows normalised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from .._jit import dot, four_dots, jit
 
-__all__ = ["asymmetry", "copy_rows", "panel_product", "row_products"]
+__all__ = ["asymmetry", "copy_rows", "normalise_rows", "panel_product", "row_products"]
 
 STRETCH = 1024  # columns of a row that are added up in the precision of the matrix
 TILE = 32  # rows and columns that are compared together: two such tiles stay in the nearest cache
@@ -73,3 +73,23 @@ def panel_product(panel, x, out):
             above[j] += last[i] * panel[i, j]
     for j in range(start):
         out[j] += above[j]
+
+
+@jit
+def normalise_rows(T, weight, root, total, constant, mean, scale, size):
+    """Rows of T with weighted mean 0, times √ω, with norm 1, in place; their means, factors and squared norms before.
+
+    Of a row that is constant but for such a share of its norm nothing is left. Where a norm is no number, nor is what
+    becomes of its row.
+    """
+    for j in range(len(T)):
+        row = T[j]
+        middle = dot(row, weight) / total
+        for k in range(len(row)):
+            row[k] = (row[k] - middle) * root[k]
+        squares = dot(row, row)
+        mean[j], size[j], scale[j] = middle, squares + total * middle * middle, 0.0
+        if squares > constant * constant * size[j]:
+            scale[j] = 1.0 / np.sqrt(squares)
+        for k in range(len(row)):
+            row[k] *= scale[j]

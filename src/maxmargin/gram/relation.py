@@ -32,6 +32,7 @@ from ..rows.blocks import Dense, Stored, Watched
 from .base import BLOCK_BYTES, Cost, Factor, Gram, checked_block
 from .distance import cross
 from .kernels import Kernel
+from .matrix_leaves import normalise_rows
 from .points import check_finite, make_points, on_disk
 
 __all__ = ["Relation", "Unread"]
@@ -40,7 +41,7 @@ CONSTANT = (
     1e-10  # of the norm of a column: what is left of it without its mean has six digits more than rounding, or is 0
 )
 FEW = 0.25  # of the columns: so many are gathered rather than all of them read
-SMALL = 1 << 16  # relations: all of these are read in less time than it takes to gather some
+SMALL = 1 << 17  # relations: all of these are read in less time than it takes to gather some, or to share them out
 TILE = 1 << 21  # bytes of relations that are normalised at a time
 # Columns. Q takes P²L multiply-adds, some 2.5 in the time in which a number is read, and a product with Q by way of K
 # reads 2PL numbers. Up to here all of Q costs what some 50 products do, of which a fit with its certificates makes
@@ -107,7 +108,7 @@ class Relation(Gram):
         weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, np.float64)
         right = make_points(X, kernel)
         left = right if Z is None else make_points(Z, kernel, like=right)
-        for points in (right, left):
+        for points in (right,) if left is right else (right, left):
             check_finite(kernel, points)
         right, left = right.astype(np.float64), left.astype(np.float64)
         cost, threads = Cost(), th.count(n_jobs)
@@ -154,25 +155,19 @@ class Relation(Gram):
         cls, T: np.ndarray, weight: np.ndarray, n_jobs: int | None, cost: Cost | None = None, look: Look = nobody
     ) -> Relation:
         """K̃ᵀ written over T = Kᵀ."""
-        root, mean, scale = np.sqrt(weight), np.empty(len(T)), np.empty(len(T))
-
-        total, equal = float(weight.sum()), bool((root == 1.0).all())
+        root, total = np.sqrt(weight), float(weight.sum())
+        mean, scale, size = (np.empty(len(T)) for _ in range(3))
 
         def normalise(a: int, b: int) -> None:
             look()
-            tile = T[a:b]
-            mean[a:b] = tile @ weight / total
-            tile -= mean[a:b, None]
-            if not equal:
-                tile *= root
-            squares = np.einsum("ij,ij->i", tile, tile)
-            scale[a:b] = _inverse(squares, squares + total * mean[a:b] ** 2)
-            tile *= scale[a:b, None]
+            normalise_rows(T[a:b], weight, root, total, CONSTANT, mean[a:b], scale[a:b], size[a:b])
 
         longest = max(1, TILE // (8 * max(1, T.shape[1])))
         th.spread(normalise, len(T), th.count(n_jobs), th.grain(4 * T.shape[1]), 1, longest)
+        _check_size(size)
         # What is centred has few zeros: nobody looks for them.
-        found = cls(Rows.of(Dense(T), n_jobs), root, mean, scale, True, cost or Cost())
+        columns = Rows([Dense(T)], n_jobs) if T.size <= SMALL else Rows.of(Dense(T), n_jobs)
+        found = cls(columns, root, mean, scale, True, cost or Cost())
         found.T = T
         return found
 
@@ -212,6 +207,10 @@ class Relation(Gram):
 
     def along(self, w: np.ndarray) -> np.ndarray:
         """K̃ᵀw for one w or several as columns."""
+        if not w.any():  # as where a fit begins
+            return np.zeros((self.n, *w.shape[1:]))
+        if self.T is not None and self.T.size <= SMALL:
+            return self.T @ w
         if self.plain:
             return self.columns.dot(w)
         u = _times(w, self.root)
@@ -219,6 +218,8 @@ class Relation(Gram):
 
     def pulled(self, beta: np.ndarray) -> np.ndarray:
         """K̃β for one β or several as columns."""
+        if self.T is not None and self.T.size <= SMALL:
+            return self.T.T @ beta
         index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))
         if len(index) < FEW * self.n and self.n * self.samples > SMALL:
             part = self.columns.matrix(index) if self.T is None else self.T[index]  # only those that count are read
@@ -382,13 +383,18 @@ def _moments(columns: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _inverse(squares: np.ndarray, size: np.ndarray) -> np.ndarray:
     """1/ν, or 0 for a column that is constant but for rounding; an error where a norm is no number."""
+    _check_size(size)
+    some = squares > (CONSTANT * CONSTANT) * size
+    return np.where(some, 1.0 / np.sqrt(np.where(some, squares, 1.0)), 0.0)
+
+
+def _check_size(size: np.ndarray) -> None:
+    """An error unless squared norms are numbers."""
     if not np.isfinite(size).all():
         raise ValueError(
             "relations that can be squared were asked for; found values too large for it; scale the features, or "
             "choose a smaller gamma, coef0 or degree"
         )
-    some = squares > (CONSTANT * CONSTANT) * size
-    return np.where(some, 1.0 / np.sqrt(np.where(some, squares, 1.0)), 0.0)
 
 
 class _Normal:

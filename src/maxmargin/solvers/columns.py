@@ -123,10 +123,10 @@ class Columns:
             elif not memory.fits(8 * len(W) ** 2):
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
-                held = Held.of(gram, W, held)
+                held = Held.whole(gram) if whole and held is None else Held.of(gram, W, held)
                 if isinstance(gram, Relation):
                     gram.last_set = held
-                part = Part(held.H, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
+                part = Part(held, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
                 part.cheap = self.cheap
                 if whole or INNER * tolerance <= goal.first_violation:
                     # Another pass would be for a few digits on the same set, which Newton steps have for little.
