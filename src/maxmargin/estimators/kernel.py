@@ -33,6 +33,7 @@ from .checks import (
     check_shared,
     check_sparse,
     check_symmetric,
+    checked_samples,
     checked_weight,
     few_plain_rows,
 )
@@ -69,7 +70,7 @@ class KernelMachine(KernelParameters, Machine):
         if not supervised:
             X = validate_data(self, X, **options)
         else:
-            X, y = validate_data(self, X, y, multi_output=False, **options)
+            X, y = checked_samples(self, X, y, **options)
         if self.kernel == "precomputed":
             self._check_square(X)
         return X, y, checked_weight(sample_weight, X)
