@@ -35,12 +35,14 @@ class Goal:
 
     def proven(self, violation: Any, infeasibility: Any, primal: Any, dual: Any, gap: Any, idle: Any) -> Any:
         """``met`` for the numbers of a certificate, or for arrays of them."""
-        numbers = ~(np.isnan(primal) | np.isnan(dual))  # a sum that is no number has terms that are none
+        # Operators alone: NumPy's functions take ten times as long for a number as Python does.
+        numbers = (primal == primal) & (dual == dual)  # a sum that is no number has terms that are none
         fine = numbers & (infeasibility <= FEASIBLE) & (violation <= self.violation)
         if self.gap == np.inf:
             return fine
-        size = np.maximum(np.abs(primal), np.abs(dual))
-        return fine & np.isfinite(gap) & ((gap <= self.gap * size) | (size <= NOTHING * idle))
+        upper, lower, most = abs(primal), abs(dual), NOTHING * idle
+        small = (gap <= self.gap * upper) | (gap <= self.gap * lower) | ((upper <= most) & (lower <= most))
+        return fine & (abs(gap) < np.inf) & small
 
     def verdict(self, found: Certificate, reason: Status) -> Status:
         """The status of a solution with this certificate, whose solver stopped for this reason."""

@@ -79,8 +79,8 @@ class QP:
         put(self, "p", np.ascontiguousarray(self.p, np.float64))
         for name, default in (("lower", None), ("upper", None), ("eps", 0.0)):
             value = getattr(self, name)
-            value = default if value is None else value
-            put(self, name, np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float64), n)))
+            value = np.asarray(default if value is None else value, np.float64)
+            put(self, name, np.ascontiguousarray(value if value.shape == (n,) else np.broadcast_to(value, n)))
         A = np.zeros((0, n)) if self.A is None else np.atleast_2d(np.asarray(self.A, np.float64))
         put(self, "A", np.ascontiguousarray(A))
         put(self, "b", np.zeros(len(A)) if self.b is None else np.atleast_1d(np.asarray(self.b, np.float64)))
@@ -294,12 +294,13 @@ class QP:
     def _best(self, r: np.ndarray, at: Any) -> np.ndarray:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
+        shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0) if eps.any() else -r
         d = np.zeros(1) if self.ridge is None else self.ridge[at]
-        curved, kinked = d > 0.0, bool(eps.any())
-        shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0) if kinked else -r
+        curved = d > 0.0
         if curved.all():
             return np.clip(shrunk / d, lower, upper)
-        z = np.where(shrunk < 0.0, lower, np.where(shrunk > 0.0, upper, np.clip(0.0, lower, upper)))
+        nearest = np.minimum(np.maximum(lower, 0.0), upper)
+        z = np.where(shrunk < 0.0, lower, np.where(shrunk > 0.0, upper, nearest))
         if not curved.any():
             return z
         return np.where(curved, np.clip(shrunk / np.where(curved, d, 1.0), lower, upper), z)

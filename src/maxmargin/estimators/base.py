@@ -10,7 +10,6 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -333,7 +332,7 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         self.status_ = statuses[worst]
         self.fit_status_ = int(bool(unfinished))
         self.solvers_ = solvers
-        self.solver_ = Counter(solvers).most_common(1)[0][0]
+        self.solver_ = max(dict.fromkeys(solvers), key=solvers.count)
         self.history_ = histories[0] if len(histories) == 1 else histories
         if self.warm_start:
             self._starts_ = starts

@@ -27,7 +27,7 @@ from ..rows.centre import variance
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Problem, Solved, certified_or_as_before
-from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_weight, need
+from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_samples, checked_weight, need
 from .multiclass import weighed_classes
 from .parameters import documented, says_fit
 
@@ -125,7 +125,7 @@ class _Potential(Machine):
     def _check_input(self, X: Any, y: Any, sample_weight: Any) -> tuple:
         self._check_parameters()
         check_sparse(X)
-        X, y = validate_data(self, X, y, multi_output=False, **self._options(self.kernel))
+        X, y = checked_samples(self, X, y, **self._options(self.kernel))
         self._check_missing(X, self.kernel)
         return X, y, checked_weight(sample_weight, X)
 
@@ -170,7 +170,8 @@ class _Potential(Machine):
         self._copies = weight[self._rows] if itself or paired else np.ones(len(self._places))
         self._kernel_: Any = None  # a Kernel, where it is compiled
         if isinstance(self.kernel, str) and self.kernel not in MATRICES:
-            gamma = 0.0 if self.kernel == "linear" else self._resolve_gamma(X[self._rows], weight[self._rows])
+            there = X if len(self._rows) == X.shape[0] else X[self._rows]
+            gamma = 0.0 if self.kernel == "linear" else self._resolve_gamma(there, weight[self._rows])
             self._kernel_ = Kernel(self.kernel, gamma, float(self.coef0), float(self.degree))
 
     @th.blas_limit(1)
@@ -213,6 +214,7 @@ class _Potential(Machine):
 
     @says_fit("Fit to samples and what they should give: targets, or labels.", RELATED)
     @certified_or_as_before
+    @th.blas_limit(1)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, targets, weight = self._targets(X, y, sample_weight)
         self._solve(X, targets, weight, self._problem_names(len(targets)))
@@ -253,7 +255,7 @@ class _Potential(Machine):
 
     def _keep(self, X: Any, found: list[Decision], relation: Relation) -> None:
         """The columns that are used, their coefficients, and what reads them."""
-        used = np.flatnonzero(np.any([decision.coef != 0.0 for decision in found], axis=0))
+        used = np.flatnonzero(np.array([decision.coef for decision in found]).any(axis=0))
         self._used = used
         self._beta = np.array([decision.coef[used] for decision in found])
         self._sigma = np.array([decision.scale for decision in found])

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,7 +79,7 @@ class Try:
     """A solver's turn."""
 
     name: str
-    options: dict = field(default_factory=dict)
+    options: Any = field(default_factory=dict)  # or a function that gives them, if their turn comes
     cold: bool = False  # it would rather start from the middle than from where the one before got stuck
     lowered: bool = False  # it works on a factor of low rank in place of the kernel, where there is one
 
@@ -153,7 +154,8 @@ class Auto:
         from . import SOLVERS
 
         known = {f.name for f in fields(SOLVERS[turn.name])}
-        return SOLVERS[turn.name](**{k: v for k, v in (self.options | turn.options).items() if k in known})
+        own = turn.options() if callable(turn.options) else turn.options
+        return SOLVERS[turn.name](**{k: v for k, v in (self.options | own).items() if k in known})
 
     def plan(self, qp: QP, goal: Goal) -> list[Try]:
         """The table above."""
@@ -186,21 +188,22 @@ class Auto:
         weights = form is not None and qp.primal is not None and qp.primal.loss.smooth and form.rows.d <= NEWTON_UP_TO
         newton = [Try("newton")] * weights
         if not pairs_keep(qp):
-            return [Try("mpd", pair_trial(qp)), Try("interior-point"), Try("mpd"), *newton] if dense else [Try("mpd")]
+            mpd = Try("mpd", partial(pair_trial, qp))
+            return [mpd, Try("interior-point"), Try("mpd"), *newton] if dense else [Try("mpd")]
         if not dense:
             last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
             if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
                 return [Try("decomposition"), *last]
             return [
-                Try("decomposition", pair_trial(qp, LAST, LOWERED_UP_TO)),
+                Try("decomposition", partial(pair_trial, qp, LAST, LOWERED_UP_TO)),
                 Try("interior-point", cold=True, lowered=True),
                 Try("decomposition"),
                 *last,
             ]
         return [
-            Try("decomposition", pair_trial(qp)),
+            Try("decomposition", partial(pair_trial, qp)),
             Try("interior-point", cold=True),
-            Try("decomposition", pair_trial(qp, LAST)),
+            Try("decomposition", partial(pair_trial, qp, LAST)),
             *newton,
             Try("mpd", pair_trial(qp, LAST)),
         ]
