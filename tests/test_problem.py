@@ -1,5 +1,7 @@
 """The QP and its certificate: the gap is a bound, the primal is the regularised risk, errors say what to do."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram, Ridged
 from maxmargin.losses import Hinge
 from maxmargin.problem import ERM, QP
+from maxmargin.solution import Certificate
 from referee import naive_kernel, objective, referee
 
 WITH_ERM = [v for v in VARIANTS if hasattr(v.formulation, "erm")]
@@ -240,3 +243,16 @@ def test_a_constraint_on_coefficients_that_are_rounding_of_others_is_held():
     assert qp.infeasibility(np.array([50.0, -50.0, 1e-16, 3e-17])) == 0.0
     assert qp.infeasibility(np.array([50.0, -50.0, 1e-9, 3e-9])) > 0.5
     assert qp.infeasibility(np.array([0.0, 0.0, 1e-16, 3e-17])) > 0.5
+
+
+def test_the_judge_says_the_same_of_numbers_and_of_arrays():
+    kinds = [0.0, -0.0, 1e-20, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    table = np.array(list(product([0.0, 1e-9, 1e-4, np.nan], [0.0, 1.0, np.nan], kinds, kinds, kinds, [0.0, 1e10])))
+    violation, infeasibility, primal, dual, gap, idle = table.T
+    for goal in (Goal(violation=1e-3), Goal(violation=1e-3, gap=1e-3), Goal(gap=2.0)):
+        together = goal.proven(violation, infeasibility, primal, dual, gap, idle)
+        assert together.dtype == bool and together.any() and not together.all()
+        alone = [goal.met(Certificate(p, d, g, v, i, z)) for v, i, p, d, g, z in table.tolist()]
+        assert together.tolist() == alone
+        assert not together[np.isnan(table[:, :4]).any(axis=1)].any()
+        assert not (together & ~np.isfinite(gap)).any() or goal.gap == np.inf

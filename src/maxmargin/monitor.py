@@ -183,11 +183,11 @@ class Monitor:
         """The reason to stop at once, if there is one."""
         if self.parent is not None:
             return self.parent.stop_now()
-        if self.stopped is None:
+        if self.stopped is None and self.interrupted:
+            self.stopped = Status.INTERRUPTED
+        if self.stopped is None and (self.callback is not None or self.deadline < math.inf):
             now = clock()
-            if self.interrupted:
-                self.stopped = Status.INTERRUPTED
-            elif now > self.due:
+            if now > self.due:
                 self.stopped = Status.TIME_LIMIT
             elif self.callback is not None and now - self._called_at > CALL_EVERY_SECONDS:
                 self._call(self.callback, self.told | {"seconds": self.seconds})

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -10,7 +11,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from estimators import by_hand
 from estimators.samples import samples
-from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.estimators import checks
 
 MACHINES = {
     "svc": SVC(gamma=0.1),
@@ -129,6 +131,53 @@ def test_sparse_and_dense_agree_for_every_kernel(kernel):
         dense, sparse = (clone(model).fit(V, y) for V in (X, sp.csr_matrix(X)))
     np.testing.assert_allclose(values(sparse, sp.csr_matrix(X)), values(dense, X), rtol=0, atol=1e-5)
     np.testing.assert_allclose(sparse.certificate_.dual, dense.certificate_.dual, rtol=1e-7)
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), PSVC(), PSVR(), PSVC(kernel="dyadic")], ids=str)
+def test_what_is_seen_at_a_glance_is_what_validation_finds(machine, monkeypatch):
+    """The same attributes and the same errors, word by word, as by scikit-learn's validation alone."""
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.repeat([-1, 1], 10)
+    odd, gap, real = X.copy(), y.astype(float), y.astype(float)
+    odd[3, 1], gap[4] = np.inf, np.nan
+    huge = np.where(X > 0, 1e308, X)  # finite, though its sum is not
+    table = pd.DataFrame(X, columns=list("abc"))
+    cases = [
+        (X, y),
+        (X, real),
+        (X.astype(np.float32), y),
+        (X.T[0], y),
+        (X[:0], y[:0]),
+        (X, y[:-1]),
+        (odd, y),
+        (-odd, y),
+    ]
+    cases += [(X, gap), (X, y[:, None]), (X.astype(int), y), (X + 0j, y), (X.tolist(), y), (table, y), (huge, y)]
+    cases += [
+        (X.astype(object), y),
+        (np.asfortranarray(X), y.astype(np.int8)),
+        (X[:, :0], y),
+        (X.astype(np.float16), y),
+    ]
+
+    def outcome(X, y):
+        model = clone(machine).fit(table, np.repeat([-1, 1], 10))  # whose names are to be forgotten
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model.fit(X, y)
+            except (ValueError, TypeError) as error:
+                return type(error), str(error), model.feature_names_in_.tolist()
+        names = getattr(model, "feature_names_in_", np.zeros(0)).tolist()
+        return (
+            model.n_features_in_,
+            names,
+            values(model, model.support_vectors_ if machine.kernel == "rbf" else X).tolist(),
+        )
+
+    seen = [outcome(*case) for case in cases]
+    monkeypatch.setattr(checks, "_plain", lambda *_: False)
+    for case, found in zip(cases, seen, strict=True):
+        assert outcome(*case) == found
 
 
 @each_machine

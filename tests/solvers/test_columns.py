@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from cases import verdict_on
 from maxmargin import PSVR
 from maxmargin.formulations import PSVM, Samples
-from maxmargin.gram import Relation, relation
+from maxmargin.gram import Kernel, Relation, relation
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
@@ -62,6 +62,36 @@ def test_what_is_known_of_the_matrix_is_not_computed_again(monkeypatch):
     second = columns.Held.of(gram, np.array([2, 3, 20, 40]), first)
     np.testing.assert_allclose(second.H, gram.dense()[np.ix_(second.index, second.index)], atol=1e-14)
     assert evals == 9 and second.H.shape == (4, 4)
+
+
+@pytest.mark.parametrize(("C", "epsilon", "few"), [(1e4, 2.0, True), (0.3, 2.0, False), (1e4, 0.001, False)])
+def test_rows_of_a_small_matrix_are_computed_when_they_are_wanted(C, epsilon, few):
+    """A few of them one by one; all of them, as soon as it has come to many."""
+    rng = np.random.default_rng(3)
+    X, weight = rng.normal(size=(200, 3)), rng.choice([0.5, 1.0, 2.0], 200)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=200)
+    gram = Relation.over_kernel(Kernel("rbf", 0.5), X, None, weight)
+    qp = PSVM(C, epsilon).qp(Samples(gram, y, weight))
+    found = solve(qp, "columns", tol=1e-6)
+    check(found, qp)
+    held = gram.last_set
+    used = np.flatnonzero(found.beta)
+    assert len(used) and held.known[used].all() and held.known.all() != few
+    np.testing.assert_allclose(held.H[held.known], gram.dense()[held.known], atol=1e-13)
+    part = columns.Held.of(gram, np.arange(0, 200, 3), held)  # asks for rows that nobody wanted
+    np.testing.assert_allclose(part.H, gram.block(part.index), atol=1e-13)
+
+
+def test_a_start_has_its_rows_of_a_small_matrix():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(150, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    qp = PSVM(10.0, 1.0).qp(Samples(Relation.over_kernel(Kernel("rbf", 0.5), X), y, np.ones(150)))
+    for count in (3, 100):
+        start = np.zeros(150)
+        start[rng.choice(150, count, replace=False)] = rng.normal(size=count)
+        qp.H.last_set = None
+        check(solve(qp, "columns", start=start, tol=1e-6), qp)
 
 
 def test_without_room_for_a_matrix_others_go_on(monkeypatch):

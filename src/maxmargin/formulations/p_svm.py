@@ -71,7 +71,7 @@ class PotentialQP(QP):
         if len(self.A):
             return super()._bounds(beta, eta, s, within)
         size = np.abs(s)
-        busy = np.flatnonzero(~((beta == 0.0) & (size <= self.eps)))  # what is no number is busy
+        busy = (~((beta == 0.0) & (size <= self.eps))).nonzero()[0]  # what is no number is busy
         x, r = beta[busy], s[busy]
         boxed, risk = self._row_bounds(x, r if within is None else r - within[busy] * x, busy)
         if not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta) if beta.any() else self.p):
@@ -81,11 +81,13 @@ class PotentialQP(QP):
         tightest = float(self.eps[size > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
         t = min(1.0, tightest / largest) if largest > 0.0 else 1.0
         residual = max(0.0, self.target_square + 2.0 * float(self.p @ beta) + float(beta @ (s - self.p)))
-        used = np.flatnonzero(beta)  # others add nothing: |ts| ≤ ε
-        x, eps = beta[used], self.eps[used]
-        shrunk = np.clip(t * s[used], -eps, eps)
-        shrunk = shrunk if within is None else shrunk - within[used] * x
-        scaled = self._row_bounds(x, shrunk, used)[0] + 0.5 * (1.0 - t) ** 2 * residual
+        scaled = 0.5 * (1.0 - t) ** 2 * residual
+        used = beta.nonzero()[0]  # others add nothing: |ts| ≤ ε
+        if len(used):
+            x, eps = beta[used], self.eps[used]
+            shrunk = np.minimum(np.maximum(t * s[used], -eps), eps)
+            shrunk = shrunk if within is None else shrunk - within[used] * x
+            scaled += self._row_bounds(x, shrunk, used)[0]
         return (boxed, risk) if boxed <= scaled else (scaled, np.inf)
 
 

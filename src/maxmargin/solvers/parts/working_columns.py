@@ -101,7 +101,7 @@ class Part:
     def solve(self, tolerance: float, monitor: Monitor, threads: int) -> Status | None:
         """Sweeps and Newton steps until no column of the set violates its conditions by more than the tolerance."""
         for _ in range(NEWTON_STEPS):
-            at = np.flatnonzero(self.beta)
+            at = self.beta.nonzero()[0]
             used, held = len(at), self.held
             held.want(at)
             few = used <= self.cheap
@@ -165,11 +165,12 @@ def greedy_steps(H, Z, known, s, beta, eps, lower, upper, tolerance, fresh, most
     """
     n = len(beta)
     for _ in range(most):
-        j, worst = 0, -1.0
-        for k in range(n):
-            d = violation(beta[k], s[k], eps[k], lower[k], upper[k])
-            if d > worst:
-                j, worst = k, d
+        worst = 0.0
+        for k in range(n):  # the largest by vectors, then whose it is
+            worst = max(worst, violation(beta[k], s[k], eps[k], lower[k], upper[k]))
+        j = 0
+        while j < n - 1 and violation(beta[j], s[j], eps[j], lower[j], upper[j]) < worst:
+            j += 1
         if not worst > tolerance or (fresh == 0 and beta[j] == 0.0):
             return worst
         row = known_row(H, Z, known, j)
