@@ -152,10 +152,16 @@ class QP:
             found.beta, found.name = seen.copy(), None
         return self._keep(found)
 
-    def know(self, beta: np.ndarray, w: np.ndarray | None, H_beta: np.ndarray) -> None:
-        """Keep a product that follows from others, as on a line between two points: it would take a pass or two."""
+    def between(self, first: np.ndarray, last: np.ndarray, share: float) -> np.ndarray:
+        """A point on the line from one to another; its product lies between theirs, and takes no pass of its own."""
+        one, other = self._product(first), self._product(last)
+        beta, H_beta = (a + share * (b - a) for a, b in ((first, last), (one.H_beta, other.H_beta)))
         seen = self._seen(beta)
-        self._keep(_Product(seen, None, w, H_beta) if w is None else _Product(None, _digest(seen), w, H_beta))
+        if one.w is None or other.w is None:
+            self._keep(_Product(seen.copy(), None, None, H_beta))
+        else:
+            self._keep(_Product(None, _digest(seen), one.w + share * (other.w - one.w), H_beta))
+        return beta
 
     def _keep(self, product: _Product) -> _Product:
         kept = self._last.setdefault("products", [])

@@ -200,12 +200,11 @@ def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) 
     Interior points, and coefficients that a primal method asks for, may be worse than none until late, but mostly by
     their size only. The objective along the line is a parabola, and kinks of ε|β| lie below the line between its ends.
     """
-    beta, H_beta, own = found.beta, qp.times(found.beta), qp.weights(found.beta)
+    beta, H_beta = found.beta, qp.times(found.beta)
     first = H_first = np.zeros(qp.n)
-    w_first = None if own is None else np.zeros_like(own)
     if origin is not None:
         first = first_point(qp, origin)
-        H_first, w_first = qp.times(first), qp.weights(first)
+        H_first = qp.times(first)
     elif qp.b.any() or (qp.lower > 0.0).any() or (qp.upper < 0.0).any():
         return None
     if qp.objective(beta, H_beta) <= qp.objective(first, H_first):
@@ -216,11 +215,7 @@ def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) 
     length = max(-slope / curvature, 0.0) if curvature > 0.0 else 0.0
     choices = [answer(qp, goal, first)]
     if length > 0.0:
-        middle, w = first + length * way, None
-        if own is not None and w_first is not None:
-            w = w_first + length * (own - w_first)
-        qp.know(middle, w, H_first + length * (H_beta - H_first))
-        choices.append(answer(qp, goal, middle))
+        choices.append(answer(qp, goal, qp.between(first, beta, length)))
     if found.w is not None and not goal.exact:  # the model is w, of which coefficients are only the bound
         best = choices[-1].beta
         choices.append(Answer(best, found.multipliers, qp.certificate(best, found.multipliers, found.w), found.w))
