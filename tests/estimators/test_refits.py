@@ -54,11 +54,7 @@ def named(machine):
 
 NAMES = ("rbf", "poly")
 MACHINES = (
-    [
-        kind(kernel=kernel, coef0=1.0)
-        for kind in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, PSVC, PSVR)
-        for kernel in ("rbf", "poly")
-    ]
+    [kind(kernel=kernel, coef0=1.0) for kind in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, PSVC, PSVR) for kernel in NAMES]
     + [
         SVDD(kernel="poly", coef0=1.0),
         SVC(kernel="linear"),
