@@ -52,9 +52,9 @@ class Cost:
         self._seconds += clock() - begun
         self._bytes += evals * itemsize
 
-    def seconds(self, evals: int) -> float:
-        """What so many exact kernel values will take: numbers of half the bytes take about half the time (measured)."""
-        return self._seconds / self._bytes * evals * EXACT_BYTES if self._bytes else 0.0
+    def seconds(self, evals: int, itemsize: int = EXACT_BYTES) -> float:
+        """What so many kernel values will take: numbers of half the bytes take about half the time (measured)."""
+        return self._seconds / self._bytes * evals * itemsize if self._bytes else 0.0
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,10 @@ class Run(WorkingSets):
             elif missing >= 0:
                 levels = part.levels()
                 working = self._working_set(part, levels, working)
-                self._improve(part, levels, working, tol[0])
+                try:
+                    self._improve(part, levels, working, tol[0])
+                except Stopped as stopped:  # there is no time for its rows
+                    return stopped.reason, None
 
     def _record(self, part: PartWithSums, objective: float, violation: float) -> Status | None:
         """Tell the monitor of the whole problem: a sample's coefficients are those of the whole in smaller boxes."""
@@ -334,6 +337,9 @@ class Run(WorkingSets):
     def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
         """The slots of W; less than a block of missing rows also brings rows of the variables that will be next."""
         missing = int((self.cache.slot[W] < 0).sum())
+        # Time for these rows, and for as many more values at the end: all of them may get coefficients.
+        cost, evals = self.gram.cost, missing * len(part.index)
+        self.monitor.foresee(cost.seconds(evals, self.gram.dtype.itemsize) + cost.seconds(evals))
         spare = min(self.sizes.block - missing, self.cache.capacity - len(W))
         if missing == 0 or spare <= 0:
             return self.fetch(W)
