@@ -232,12 +232,13 @@ def newton_pays(qp: QP, cache_size: float | str = "auto", least: int = Auto.nois
     erm = qp.primal
     if erm is None or qp.n < least or qp.ridge is None or np.isfinite(qp.lower + qp.upper).any():
         return False
-    mixed = np.random.default_rng(0).permutation(qp.n)
+    drawn = np.random.default_rng(0).permutation(qp.n)[: max(NOISE_SAMPLES)]
+    K = as_gram(erm.K).take(drawn).dense()
     counts = []
     for size in NOISE_SAMPLES:
-        index = np.sort(mixed[:size])
+        index = drawn[:size]
         phi = erm.phi[:, index] if len(erm.phi) else erm.phi
-        part = ERM(as_gram(erm.K).take(index), erm.y[index], erm.cost[index] * (qp.n / size), erm.loss, phi)
+        part = ERM(as_gram(K[:size, :size]), erm.y[index], erm.cost[index] * (qp.n / size), erm.loss, phi)
         found = Newton(growing=False).solve(part, Goal(violation=SAMPLE_TOL * float(np.abs(qp.p).mean() or 1.0)))
         counts.append(max(1, int(np.count_nonzero(found.beta))))
     few, more = counts
