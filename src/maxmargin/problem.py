@@ -199,9 +199,7 @@ class QP:
             dust = DUST * np.where(place == 0.0, most, np.abs(place))
             x = np.where(np.abs(x - place) <= np.where(np.isfinite(dust), dust, 0.0), place, x)
         settled = np.zeros(self.n)
-        settled[used] = (
-            x + 0.0
-        )  # without −0, which attributes do not keep: the same β would be multiplied a second time
+        settled[used] = x + 0.0  # no −0, which attributes do not keep: the same β would be multiplied a second time
         return settled
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:

@@ -33,7 +33,7 @@ from .crammer_singer import AllClasses
 from .folds import Solving, each, fold_numbers, out_of_fold, seed_of, without_copies
 from .linear_machine import LEAVES, LinearMachine
 from .multiclass import weighed_classes
-from .parameters import documented
+from .parameters import OF_RESIDUALS, documented
 from .sparse_linear import SparseProblem, steepest
 
 __all__ = ["LinearSVC", "LinearSVR", "l1_min_c"]
@@ -293,15 +293,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
     quantile: float = 0.5
 
     _leaves = LEAVES
-    _says = {
-        "loss": (
-            '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
-            "What an error r costs: max(0, |r| − epsilon), or its square; r²/2 up to huber_delta and a line beyond; "
-            "quantile · r below and (1 − quantile) · r above the target's quantile; r².",
-        ),
-        "epsilon": ("float", "Half-width of the tube inside which an error costs nothing, for the first two losses."),
-        "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
-    }
+    _says = OF_RESIDUALS
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, list[Problem]]:
         X, rows, y, weight = self._check_input(X, y, sample_weight)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from sklearn.base import BaseEstimator
 
 __all__ = [
+    "OF_RESIDUALS",
     "ATTRIBUTES",
     "PARAMETERS",
     "ClassifierParameters",
@@ -233,6 +234,16 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "n_features_in_": ("int", "Features of X."),
     "feature_names_in_": ("ndarray", "Their names, if X has names that are all strings."),
     "shape_fit_": ("tuple", "The shape of X."),
+}
+
+OF_RESIDUALS = {  # the losses of regression and what shapes them
+    "loss": (
+        '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
+        "What an error r costs: max(0, |r| − epsilon), or its square; r²/2 up to huber_delta and a line beyond; "
+        "quantile · r below and (1 − quantile) · r above the target's quantile; r².",
+    ),
+    "epsilon": ("float", "Half-width of the tube inside which an error costs nothing, for the first two losses."),
+    "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
 }
 
 HOW_IT_WENT = (

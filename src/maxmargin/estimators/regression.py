@@ -23,7 +23,7 @@ from .expansion import Expanding
 from .folds import Solving, fold_numbers, out_of_fold
 from .kernel import SingleMachine
 from .objects import Objects
-from .parameters import documented, says_fit
+from .parameters import OF_RESIDUALS, documented, says_fit
 
 __all__ = ["SVR", "NuSVR"]
 
@@ -125,15 +125,7 @@ class SVR(Expanding, _KernelRegressor):
     random_state: Any = None
 
     _leaves = (*LEAVES, "full_gap_")
-    _says = {
-        "loss": (
-            '{"epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile", "squared_error"}',
-            "What an error r costs: max(0, |r| − epsilon), or its square; r²/2 up to huber_delta and a line beyond; "
-            "quantile · r below and (1 − quantile) · r above the target's quantile; r².",
-        ),
-        "epsilon": ("float", "Half-width of the tube inside which an error costs nothing, for the first two losses."),
-        "huber_delta": ("float", 'Size of an error from which on its cost grows in a straight line, for loss="huber".'),
-    }
+    _says = OF_RESIDUALS
 
     def _formulation(self) -> Formulation:
         shape = float(self.huber_delta), float(self.quantile)
