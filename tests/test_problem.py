@@ -256,3 +256,20 @@ def test_the_judge_says_the_same_of_numbers_and_of_arrays():
         assert together.tolist() == alone
         assert not together[np.isnan(table[:, :4]).any(axis=1)].any()
         assert not (together & ~np.isfinite(gap)).any() or goal.gap == np.inf
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("matrix", [Factored, lambda X: PrecomputedGram(X @ X.T)], ids=["features", "kernel"])
+def test_a_point_between_two_others_has_its_own_product(matrix, loss):
+    """As if it had been computed, also when the caller changes the point that it got."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.repeat([-1.0, 1.0], 10)
+    qp, again = (CSVC(C=0.3, loss=loss).qp(Samples(matrix(X), y, np.ones(20))) for _ in range(2))
+    first, last = rng.uniform(np.maximum(qp.lower, -1.0), np.minimum(qp.upper, 1.0), (2, 20))
+    middle = qp.between(first, last, 0.3)
+    np.testing.assert_array_equal(middle, first + 0.3 * (last - first))
+    np.testing.assert_allclose(qp.times(middle), again.times(middle), rtol=1e-12, atol=1e-12)
+    if qp.weights(middle) is not None:
+        np.testing.assert_allclose(qp.weights(middle), again.weights(middle), rtol=1e-12, atol=1e-12)
+    middle *= 2.0
+    np.testing.assert_allclose(qp.times(middle), again.times(middle), rtol=1e-12, atol=1e-12)
