@@ -44,6 +44,7 @@ ONCE_FAILED = {
     310982: "functions of few points, whose coefficients are rounding",
     311682: "a matrix that mpd alone solves",
     314296: "a kernel that is nearly constant, and costs of all sizes",
+    603007: "boxes without width, which mpd divided by",
 }
 
 

@@ -205,7 +205,7 @@ class Auto:
             Try("interior-point", cold=True),
             Try("decomposition", partial(pair_trial, qp, LAST)),
             *newton,
-            Try("mpd", pair_trial(qp, LAST)),
+            Try("mpd", partial(pair_trial, qp, LAST)),
         ]
 
 

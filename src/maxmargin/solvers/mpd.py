@@ -141,7 +141,7 @@ class Run(WithMultipliers):
         if self.small and options.working_set is None:
             self.q = qp.n
         # What lacks must fit into the boxes. Working sets, which see a part of it at a time, find that out later.
-        self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower))) if self.small else 1.0
+        self.narrow = min(1.0, float(np.mean(qp.upper - qp.lower)) or 1.0) if self.small else 1.0
         self.shrinking = options.shrinking
         self.joint = options.joint
         self.sampled: tuple[np.ndarray, int] | None = None  # β of the last sample, and the steps that led to it
