@@ -36,6 +36,7 @@ def test_points_are_clicked_and_the_gap_closes(toy):
         gaps = page.run("state.pictures.map((p) => p.gap)")
         assert len(gaps) > 5 and gaps[-1] < 1e-6 * gaps[0]
         assert page.run("state.pictures.at(-1).support.length") > 1
+        assert page.run("[0.0018, 0.123, 1.26, 123].map(duration)") == ["1.8 ms", "120 ms", "1.3 s", "120 s"]
 
         page.run('document.getElementById("clear").click()')
         box = page.run("(({x, y, width}) => [x, y, width])(document.getElementById('plane').getBoundingClientRect())")

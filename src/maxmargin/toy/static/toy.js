@@ -42,6 +42,7 @@ const WORDS = {
 
 const machine = () => state.choices.machines[$("machine").value];
 const power = (id) => Number((10 ** Number($(id).value)).toPrecision(3));
+const duration = (s) => (s < 1 ? `${Number((1e3 * s).toPrecision(2))} ms` : `${Number(s.toPrecision(2))} s`);
 const shortNumber = (v) => (v === null || v === undefined || Number.isNaN(v) ? "–" : Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(1) : String(Number(v.toPrecision(5))));
 
 function fill(select, names) {
@@ -304,7 +305,7 @@ function show(number) {
   $("violation").textContent = p.violation === null ? "–" : p.violation.toExponential(1);
   $("steps").textContent = p.steps;
   $("supports").textContent = `${p.support.length} of ${state.points.length}`;
-  $("time").textContent = p.seconds < 1 ? `${(1000 * p.seconds).toPrecision(2)} ms` : `${p.seconds.toPrecision(2)} s`;
+  $("time").textContent = duration(p.seconds);
   const many = p.problems > 1 ? ` Values are sums over ${p.problems} machines, one for each ${$("machine").value === "SVC" || $("machine").value === "NuSVC" ? "pair of classes" : "class"}.` : "";
   $("verdict").textContent = (p.converged ? "Converged: the gap is the proof." : p.last && !/iteration limit/.test(p.status) ? `Stopped: ${p.status}.` : "On the way.") + ` ${p.score}.` + ` By ${p.solver}.` + many;
   $("verdict").classList.toggle("good", p.converged);
