@@ -8,6 +8,7 @@ from math import fsum
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh, null_space
 
 from . import textbook
 from .problems import CLASSIFIERS, REGRESSORS, Problem, quadratic_kernel
@@ -16,6 +17,7 @@ from .textbook import Evidence, Part
 __all__ = [
     "FEASIBLE",
     "LinearPart",
+    "endless",
     "evidence_of",
     "kernel_of",
     "linear_loss",
@@ -193,6 +195,29 @@ def evidence_of(problem: Problem, model, part: Part, number: int = 0) -> Evidenc
     part = replace(part, cost=weight)
     margins = getattr(model, "margin_", None)  # a referee has none
     return textbook.nu_svc(part, total, None if margins is None else float(margins[number]))
+
+
+def endless(problem: Problem, part: Part) -> bool:
+    """Whether the kernel matrix as float64 holds it has lost the curvature that bounds the dual of a squared loss.
+
+    Entries of 1e17, as offsets of 1e4 make them, are rounded by 10, where the loss adds 1 / (2 C_i) to the diagonal. If
+    vᵀKv < −Σ v_i² / (2 C_i) for some v that holds the constraints, the dual falls without end along it: it has no
+    optimum, whoever looks for one. That is added up with more digits than entries have, where the machine has such.
+    """
+    if problem.machine != "SVR" or not problem.params.get("loss", "").startswith("squared"):
+        return False
+    kernel, X = kernel_of(problem), problem.dense
+    K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
+    K = np.asarray(0.5 * (K + K.T), np.longdouble)
+    columns = part.phi
+    if part.free_bias:  # a constant changes nothing for a v whose sum is 0
+        K, columns = K - K[0, 0], np.column_stack([part.phi, np.ones(len(K))])
+    held = null_space(columns.T) if columns.shape[1] else np.eye(len(K))
+    ridge = 0.5 / part.cost
+    _, lowest = eigh(held.T @ (K.astype(np.float64) + np.diag(ridge)) @ held, subset_by_index=[0, 0])
+    v = (held @ lowest[:, 0]).astype(np.longdouble)
+    rounding = len(v) * np.finfo(np.longdouble).eps * (np.abs(v) @ (np.abs(K) @ np.abs(v)))
+    return bool(v @ (K @ v) + (ridge * v) @ v < -rounding)
 
 
 # -- linear machines --------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from scipy.optimize import brentq
 
 from campaign import checks
 from campaign.checks import check, check_seed
-from campaign.models import linear_parts, linear_primal, linear_rows
+from campaign.models import endless, linear_parts, linear_primal, linear_rows
 from campaign.problems import MACHINES, make_problem
+from campaign.textbook import Part
 
 PROBLEMS = 300
 EACH = 10  # problems a test
@@ -44,7 +45,13 @@ ONCE_FAILED = {
     310982: "functions of few points, whose coefficients are rounding",
     311682: "a matrix that mpd alone solves",
     314296: "a kernel that is nearly constant, and costs of all sizes",
+    319475: "a kernel matrix whose rounding is more than the curvature of the loss",
+    601565: "coefficients that are all at bounds, where a referee's bias is one of many",
     603007: "boxes without width, which mpd divided by",
+    603550: "Newton steps that rounding leads in circles",
+    603864: "columns of all sizes in a quadratic kernel, and a squared loss",
+    607529: "costs of all sizes and a squared loss, which Newton alone solves",
+    609184: "a function that tells two points apart, both of 1e-5",
 }
 
 
@@ -72,6 +79,35 @@ def test_a_better_score_counts_at_the_same_objective_only(worse, told, monkeypat
     scores = iter([0.0, 1.0] * 10)
     monkeypatch.setattr(checks, "_score", lambda *_: next(scores))
     assert any(failure.kind == "predictions" for failure in check(problem).failures) is told
+
+
+@pytest.mark.parametrize("moved, told", [(0.0, False), (-0.4, True)])
+def test_a_bias_that_runs_away_among_optimal_ones_is_found(moved, told, monkeypatch):
+    """All coefficients are at bounds here: the violation is 0 for any bias from −0.59 to 0.47."""
+    fit = checks.fit
+
+    def altered(problem):
+        fitted = fit(problem)
+        fitted.model.intercept_[0] += moved
+        return fitted
+
+    monkeypatch.setattr(checks, "fit", altered)
+    kinds = [failure.kind for failure in check(make_problem(601565)).failures]
+    assert ("predictions" in kinds) is told and "wrong model" not in kinds
+
+
+def test_a_matrix_that_bounds_nothing_is_known(monkeypatch):
+    """Rounding of its entries counts as lost curvature only where it outweighs what the loss adds."""
+    problem = make_problem(319475)
+    problem = replace(problem, weight=None, X=problem.X[:200], y=problem.y[:200])
+
+    def lost(C, offset):
+        X = problem.X - problem.X.mean(axis=0) + offset
+        part = Part(np.arange(200), problem.y, np.full(200, C), *[np.zeros(200), 0.0, np.zeros(200), np.zeros(200)],
+                    phi=np.zeros((200, 0)))  # fmt: skip
+        return endless(replace(problem, X=X), part)
+
+    assert lost(775.0, 1e4) and not lost(775.0, 1.0) and not lost(1e-6, 1e4)
 
 
 def plain_problem(machine):

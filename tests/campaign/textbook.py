@@ -244,6 +244,7 @@ class Evidence:
     violation: float  # with coefficients next to a bound counted as at it
     strict: float  # with coefficients as they are
     least: float  # the smallest violation that any bias leaves, where the bias is the only free parameter
+    off: float  # what the bias lacks then to the middle of those that leave so much
     outside: float  # the largest excess over a box or lack in a sum, as a share of it
     gap_rounding: float
     value_rounding: float  # of primal and dual
@@ -254,8 +255,11 @@ class Evidence:
         return self.gap / max(abs(self.primal), abs(self.dual), np.finfo(float).tiny)
 
 
-def _violations(s, coef, lower, upper, eps=0.0) -> tuple[float, float, float]:
-    """(violation, strictly, for the best bias) of slopes s, to which ±ε are added for a coefficient's sign."""
+def _violations(s, coef, lower, upper, eps=0.0) -> tuple[float, float, float, float]:
+    """(violation, strictly, for the best bias, and how far off the middle of these is) of slopes s.
+
+    To them ±ε are added for a coefficient's sign.
+    """
     width = np.where(np.isfinite(upper - lower), upper - lower, np.maximum(np.abs(coef), 1e-300))
 
     def at(slack):
@@ -268,7 +272,14 @@ def _violations(s, coef, lower, upper, eps=0.0) -> tuple[float, float, float]:
 
     grow, shrink = at(AT_BOUND)
     strict = at(0.0)
-    return max(0.0, grow) + max(0.0, shrink), max(0.0, strict[0]) + max(0.0, strict[1]), max(0.0, grow + shrink)
+    # A bias that is larger by t makes all slopes larger by t: none violates anything for t from grow to −shrink.
+    ends = [t for t in (grow, -shrink) if np.isfinite(t)]
+    return (
+        max(0.0, grow) + max(0.0, shrink),
+        max(0.0, strict[0]) + max(0.0, strict[1]),
+        max(0.0, grow + shrink),
+        sum(ends) / max(1, len(ends)),
+    )
 
 
 def _outside(coef, lower, upper) -> float:
@@ -298,6 +309,7 @@ def _evidence(
         violation=float(violations[0]),
         strict=float(violations[1]),
         least=float(violations[2]),
+        off=float(violations[3]),
         outside=max(_outside(part.coef * scale, lower, upper), part.imbalance(), lack),
         gap_rounding=gap_rounding,
         value_rounding=value_rounding,

@@ -126,6 +126,17 @@ def test_a_function_that_could_do_all_alone_is_an_error(machine):
         SemiParametric(machine, alone[None]).qp(Samples(GRAM, Y, np.ones(40)))
 
 
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7])
+def test_functions_of_small_numbers_and_nearby_points_separate_as_well(apart):
+    """Constraints are compared with what their rows say, not with how large these are."""
+    phi = 1e-5 * (1.0 + apart * Y)[None]
+    with pytest.raises(ValueError, match=r"^specified nu is infeasible: nu=0.02 was asked for; found .*; leave out"):
+        SemiParametric(NuSVC(nu=0.02), phi).qp(Samples(GRAM, Y, np.ones(40)))
+    two = PrecomputedGram(np.eye(2))
+    with pytest.raises(ValueError, match=r"^specified nu is infeasible: nu=0.02 was asked for; found .*; leave out"):
+        SemiParametric(NuSVC(nu=0.02), phi[:, [0, -1]]).qp(Samples(two, Y[[0, -1]], np.ones(2)))
+
+
 def test_the_largest_nu_is_told_and_is_the_largest():
     phi = X[None]  # from −1 to 3: what cancels must be mostly on the left
     with pytest.raises(ValueError, match=r"choose nu in \(0, 0\.\d+\]") as told:

@@ -23,6 +23,7 @@ from .base import Decision, Formulation, Samples
 __all__ = ["SemiParametric"]
 
 FEASIBLE = 1e-9  # relative slack of a constraint that counts as held
+DEPENDENT = 1e-10  # singular value, relative to the largest, of a row that says nothing new
 
 
 @dataclass(frozen=True)
@@ -85,18 +86,29 @@ def _of_variables(H: Any, phi: np.ndarray) -> np.ndarray:
 
 
 def _largest_share(qp: QP) -> float:
-    """The largest t ≤ 1 for which Aβ = t b has a solution in the box, which holds 0."""
+    """The largest t ≤ 1 for which Aβ = t b has a solution in the box, which holds 0.
+
+    Rows enter orthonormal: functions of nearby points are nearly constant, and how they differ is all that they say.
+    """
     if not qp.b.any():
         return 1.0
+    size = np.linalg.norm(qp.A, axis=1)
+    unit = 1.0 / np.where(size > 0.0, size, 1.0)
+    U, S, Q = np.linalg.svd(qp.A * unit[:, None], full_matrices=False)
+    known, b = S > DEPENDENT * S[0], qp.b * unit
+    U, Q = U[:, known], Q[known]
+    if np.abs(b - U @ (U.T @ b)).max() > FEASIBLE * np.abs(b).max():
+        return 0.0  # without boxes there is no solution either
+    c = U.T @ b / S[known]
     with np.errstate(invalid="ignore"):
-        ray = qp.A @ (qp.lower + qp.upper)  # all coefficients in proportion to their boxes
-    size = float(ray @ ray)
-    if np.isfinite(size) and size > 0:
-        tau = float(ray @ qp.b) / size
-        if 0 <= tau <= 1 and np.abs(tau * ray - qp.b).max() <= FEASIBLE * np.abs(qp.b).max():
+        ray = Q @ (qp.lower + qp.upper)  # all coefficients in proportion to their boxes
+    square = float(ray @ ray)
+    if np.isfinite(square) and square > 0:
+        tau = float(ray @ c) / square
+        if 0 <= tau <= 1 and np.abs(tau * ray - c).max() <= FEASIBLE * np.abs(c).max():
             return 1.0
-    scale = np.maximum(np.abs(qp.A).max(axis=1), np.abs(qp.b))
-    A = np.column_stack([qp.A, -qp.b]) / np.where(scale > 0, scale, 1.0)[:, None]
+    scale = np.maximum(np.abs(Q).max(axis=1), np.abs(c))
+    A = np.column_stack([Q, -c]) / scale[:, None]
     cost = np.zeros(qp.n + 1)
     cost[-1] = -1.0
     bounds = np.column_stack([np.append(qp.lower, 0.0), np.append(qp.upper, 1.0)])

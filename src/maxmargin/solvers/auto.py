@@ -12,7 +12,8 @@
 |   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method once   |
 |                                                    | mpd has cost as much, and mpd again                           |
-| a linear kernel, a smooth loss                       | as above; Newton, whose last steps are least squares          |
+| a kernel, a smooth loss, up to some thousand         | as above; before the interior method Newton, whose systems    |
+|   variables, or a linear kernel                      | are as large and fewer                                        |
 | features, a smooth loss, up to some hundred of them  | Newton: a step costs little more than a sweep; interior point |
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
 | features, functions that are nearly the same         | as above; mpd, which makes them orthogonal                    |
@@ -185,11 +186,11 @@ class Auto:
         """The part of the table for matrices that are read by rows."""
         form = linear_form(qp.H)
         dense = qp.n <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
-        weights = form is not None and qp.primal is not None and qp.primal.loss.smooth and form.rows.d <= NEWTON_UP_TO
-        newton = [Try("newton")] * weights
+        small = qp.n <= self.dense_up_to if form is None else form.rows.d <= NEWTON_UP_TO
+        newton = [Try("newton")] * (small and qp.primal is not None and qp.primal.loss.smooth)
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
-            return [mpd, Try("interior-point"), Try("mpd"), *newton] if dense else [Try("mpd")]
+            return [mpd, *newton, Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
         if not dense:
             last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
             if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
@@ -202,9 +203,9 @@ class Auto:
             ]
         return [
             Try("decomposition", partial(pair_trial, qp)),
+            *newton,
             Try("interior-point", cold=True),
             Try("decomposition", partial(pair_trial, qp, LAST)),
-            *newton,
             Try("mpd", partial(pair_trial, qp, LAST)),
         ]
 

@@ -9,6 +9,8 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Shifted
 from maxmargin.rows import Rows
 from maxmargin.solvers import InteriorPoint
+from maxmargin.solvers.parts import proximal_steps as module
+from maxmargin.solvers.parts.limits import IN_VAIN, ROUNDS
 from maxmargin.solvers.parts.proximal_steps import proximal_steps
 
 n = 60
@@ -51,6 +53,15 @@ def test_a_stop_is_heard():
     qp = CSVC(C=3.0).qp(Samples(Factored(Rows.of(X)), labels, weight))
     point = next(proximal_steps(qp, Rows.of(X), 0.0, np.zeros(n), np.zeros(1), lambda: True))
     assert ((qp.lower <= point.beta) & (point.beta <= qp.upper)).all()
+
+
+def test_newton_steps_that_never_end_are_not_made_for_ever(monkeypatch):
+    """Rounding leads them in circles; each proximal step would make as many as it may."""
+    made = []
+    monkeypatch.setattr(module, "_newton_step", lambda risk, columns, penalty, b, x: (made.append(0) or x, None))
+    qp = CSVC(C=3.0).qp(Samples(Factored(Rows.of(X)), labels, weight))
+    list(proximal_steps(qp, Rows.of(X), 0.0, np.zeros(n), np.zeros(1), lambda: None))
+    assert len(made) == IN_VAIN * ROUNDS
 
 
 def test_separable_classes_far_from_the_origin():

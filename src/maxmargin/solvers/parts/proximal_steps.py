@@ -9,7 +9,8 @@ parabolas in their place, so that each step is a problem with a smooth loss, who
     min over w, η   ½‖w‖² + bᵀη + Σ_i L_i(s_i),     s = Zw + p − ρβ̄ + Aᵀη,     θ_i = 1 / (d_i + ρ_i) where L_i is curved
 
 At first ρ_i is such that the parabola of a loss is as wide as p is large, and then less and less: few rows are left to
-decide, and the less ρ, the more digits a step gains.
+decide, and the less ρ, the more digits a step gains. Where the Newton steps of several in a row do not end, rounding
+leads them in circles.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from ...problem import QP
 from ...rows import Rows
 from .kernel_risk import KernelRisk
-from .limits import FINER, ROUNDS
+from .limits import FINER, IN_VAIN, ROUNDS
 from .line_search import minimum_along
 from .roundings import SINGULAR
 from .square_steps import affordable, dense, least_squares_step
@@ -52,6 +53,7 @@ def proximal_steps(
     level = float(np.abs(qp.p).mean()) or 1.0
     rho = np.where((ridge > 0.0) | (wide == 0.0), 0.0, level / np.where(wide > 0.0, wide, 1.0))
     x, beta, least = np.concatenate([start @ Z, eta]), start, SINGULAR * rho
+    in_vain = 0
     for _ in range(ROUNDS):
         risk = KernelRisk(qp.p - rho * beta, qp.lower, qp.upper, qp.eps, ridge + rho, qp.A)
         for _ in range(ROUNDS):
@@ -60,6 +62,9 @@ def proximal_steps(
                 break
         beta = np.clip(risk.asked(columns @ x + risk.p) if found is None else found, qp.lower, qp.upper)
         yield Proximal(x, beta)
+        in_vain = in_vain + 1 if found is None else 0
+        if in_vain == IN_VAIN:
+            return
         rho = np.maximum(FINER * rho, least)
 
 
