@@ -3,6 +3,8 @@
 The clock of these tests moves on by a second at each look, so that a limit is a number of looks, on any machine.
 """
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cases import with_sizes
 from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
 from maxmargin import rows as rows_room
+from maxmargin.estimators import base as estimators_base
 from maxmargin.estimators import classification, crammer_singer, folds, regression, sparse_linear
 from maxmargin.formulations import CSVC, EpsilonSVR, OneClass, Samples, SemiParametric
 from maxmargin.formulations import NuSVC as NuSVCFormulation
@@ -246,6 +249,44 @@ def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
     assert model.status_ is Status.TIME_LIMIT
     for found in model.certificates_:
         assert found.dual == 0.0 < found.gap == found.primal
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_starts_of_problems_whose_turn_comes_too_late_take_one_look(fit_intercept, n_jobs, monkeypatch):
+    """A ν machine begins with coefficients: pairs share kernel values inside of a class, as predictions do."""
+    X, _ = points(2000)
+    y = np.argsort(np.argsort(X[:, 0])) * 10 // len(X)
+    y[:50] = 0  # classes are not of the same size, nor are the starts of their pairs
+    grams, make = [], NuSVC._make_gram
+    monkeypatch.setattr(NuSVC, "_make_gram", lambda *args: grams.append(make(*args)) or grams[-1])
+
+    def fitted():
+        machine = NuSVC(nu=0.05, fit_intercept=fit_intercept, time_limit=1e-9, n_jobs=n_jobs, solver="smo")
+        with pytest.warns(match="time limit"):
+            return machine.fit(X, y)
+
+    together = fitted()
+    assert 0 < grams[0].evals <= len(together.support_) * len(X)
+    monkeypatch.setattr(estimators_base, "know_starts", lambda *args: None)
+    apart = fitted()
+    assert grams[1].evals > 1.5 * grams[0].evals
+    assert len(together.certificates_) == 45
+    for one, other in zip(together.certificates_, apart.certificates_, strict=True):
+        np.testing.assert_allclose(astuple(one), astuple(other), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(together.intercept_, apart.intercept_, rtol=1e-9)
+    np.testing.assert_allclose(together.dual_coef_, apart.dual_coef_, rtol=1e-9)
+
+
+def test_warm_starts_of_problems_whose_turn_comes_too_late_are_kept(monkeypatch):
+    X, _ = points(800)
+    y = np.argsort(np.argsort(X[:, 0])) * 4 // len(X)
+    machine = SVC(C=10.0, loss="squared_hinge", gamma=0.5, warm_start=True, solver="decomposition").fit(X, y)
+    before = machine.certificates_
+    monkeypatch.setattr(auto, "run", lambda *args: pytest.fail("a solver was set up"))
+    machine.set_params(time_limit=1e-9).fit(X, y)
+    for one, other in zip(before, machine.certificates_, strict=True):
+        assert other.dual == pytest.approx(one.dual, rel=1e-9)
 
 
 def test_what_is_published_is_not_multiplied_again(monkeypatch):

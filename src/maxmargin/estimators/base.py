@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -24,11 +24,11 @@ from sklearn.exceptions import ConvergenceWarning
 from .. import threads as th
 from ..formulations import Decision, Formulation, Samples, SemiParametric
 from ..goal import Goal
-from ..gram import Gram
+from ..gram import Gram, KernelGram, products_of_parts
 from ..monitor import Monitor, fit_began
 from ..problem import QP
 from ..solution import Certificate, Solution, Status
-from ..solvers import SOLVERS, Auto, judged
+from ..solvers import SOLVERS, Auto, judged, starting_point
 from .callbacks import Callbacks
 from .objects import as_frame, plain
 from .onnx import Exportable
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable)
+T = TypeVar("T")
 
 AGAIN, FINER = 3, 0.3  # tries, and the next tolerance, where a solution meets its goal and its published form does not
 READ = ("kernel", "degree", "coef0", "parametric")  # parameters that predictions and files need, as the fit had them
@@ -149,6 +150,48 @@ def solved_without_limits(solver: Auto, qp: QP, goal: Goal, monitor: Monitor) ->
 
 
 @dataclass(frozen=True)
+class Begun:
+    """A problem as a solver gets it."""
+
+    problem: Problem
+    qp: QP
+    start: np.ndarray | None
+
+
+def know_starts(gram: Gram, late: list[Begun], threads: int) -> None:
+    """Have the matrices of problems whose turn has come too late know the products of what these begin with.
+
+    All that is left to do there is to certify that, and together it takes one look at all samples (see together.py).
+    """
+    if not isinstance(gram, KernelGram) or gram.factor() is not None:
+        return
+    vectors = [one.qp.H.seen(starting_point(one.qp, one.start)) for one in late]
+    used = [number for number, vector in enumerate(vectors) if vector.any()]
+    rows, vectors = [late[number].problem.rows for number in used], [vectors[number] for number in used]
+    for number, vector, product in zip(used, vectors, products_of_parts(gram, rows, vectors, threads), strict=True):
+        matrix = late[number].qp.H
+        while hasattr(matrix, "inner"):
+            matrix = matrix.inner
+        matrix.remember(vector, product)
+
+
+def side_by_side(do: Callable[[int], T], numbers: Iterable[int], workers: int, monitor: Monitor) -> list[T]:
+    """What ``do`` gives for each number, of as many at a time as there are workers."""
+    if workers == 1:
+        return [do(number) for number in numbers]
+    with ThreadPoolExecutor(workers) as pool:
+        tasks = [pool.submit(do, number) for number in numbers]
+        try:
+            for task in as_completed(tasks):
+                task.result()
+        except BaseException:  # nobody waits for the others: they are told to stop, or never begin
+            monitor.stopped = Status.INTERRUPTED
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return [task.result() for task in tasks]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """All problems of a fit, and the monitor that watched them."""
 
@@ -241,37 +284,35 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         solver = self._solver()
 
-        @th.blas_limit(1)
-        def solve(number: int, gram: Gram, monitor: Monitor) -> Solved:
+        def begun(number: int) -> Begun:
             problem = problems[number]
             whole = len(problem.rows) == gram.n
             qp = problem.formulation.qp(Samples(gram if whole else gram.take(problem.rows), problem.y, problem.weight))
             start = starts[number] if starts is not None and number < len(starts) else None
-            start = start if start is not None and len(start) == qp.n else None
-            goal = self._goal(problem)
-            monitor.keeper = None if self._keeper is None else partial(self._keeper, number)
-            monitor.function = None if self.callback is None else self._function_on_the_way(qp)
-            solution, decision = solved_as_published(solver, problem.formulation, qp, goal, start, monitor)
-            monitor.keep(solution.beta)
+            return Begun(problem, qp, start if start is not None and len(start) == qp.n else None)
+
+        @th.blas_limit(1)
+        def solve(number: int, one: Begun) -> Solved:
+            problem, qp, goal, watch = one.problem, one.qp, self._goal(one.problem), monitor.part(one.problem.label)
+            watch.keeper = None if self._keeper is None else partial(self._keeper, number)
+            watch.function = None if self.callback is None else self._function_on_the_way(qp)
+            solution, decision = solved_as_published(solver, problem.formulation, qp, goal, one.start, watch)
+            watch.keep(solution.beta)
             self._look_at(qp, solution)
             return Solved(problem, qp, goal, solution, decision)
+
+        def in_turn(number: int) -> Solved | None:
+            late = len(problems) > 1 and monitor.stop_now() is not None
+            return None if late else solve(number, begun(number))
 
         # Threads are ours: BLAS threads take longer to meet than most of the products here take.
         with self._monitor() as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
-            if workers == 1:
-                found = [solve(k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
-                return Outcome(found, monitor, started, gram)
-            with ThreadPoolExecutor(workers) as pool:
-                tasks = [pool.submit(solve, k, gram, monitor.part(p.label)) for k, p in enumerate(problems)]
-                try:
-                    for task in as_completed(tasks):
-                        task.result()
-                except BaseException:  # nobody waits for the others: they are told to stop, or never begin
-                    monitor.stopped = Status.INTERRUPTED
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    raise
-        return Outcome([task.result() for task in tasks], monitor, started, gram)
+            found = side_by_side(in_turn, range(len(problems)), workers, monitor)
+            late = {number: begun(number) for number, one in enumerate(found) if one is None}
+            know_starts(gram, list(late.values()), workers)
+            rest = iter(side_by_side(lambda number: solve(number, late[number]), late, workers, monitor))
+        return Outcome([next(rest) if one is None else one for one in found], monitor, started, gram)
 
     def _monitor(self) -> Monitor:
         """Who watches this fit; its limit counts from the call of ``fit``."""

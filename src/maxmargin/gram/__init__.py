@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .near import NearGram, near_or_not
     from .reduced import Exact, Expansion, Reduced
     from .relation import Relation, Unread
+    from .together import products_of_parts
     from .views import Ridged, Shifted, Signed, Tiled
 
 # Where each name is defined: the table that the imports above are for people and type checkers.
@@ -32,6 +33,7 @@ _HOME = {
     "near": "NearGram near_or_not",
     "reduced": "Exact Expansion Reduced",
     "relation": "Relation Unread",
+    "together": "products_of_parts",
     "views": "Ridged Shifted Signed Tiled",
 }
 
@@ -64,6 +66,7 @@ __all__ = [
     "lowered",
     "near_or_not",
     "once_more",
+    "products_of_parts",
 ]
 
 __getattr__ = imported_when_used(__name__, _HOME)

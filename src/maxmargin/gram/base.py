@@ -235,6 +235,7 @@ class KernelGram(Gram):
         self.dtype = self.fast.dtype
         self._source: tuple[Points, np.ndarray]  # points, and which of them are ours, as long as nobody has asked
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
+        self._known: tuple[np.ndarray, np.ndarray] | None = None  # a vector, and its product
         self._factor: Factor | None = None
 
     def _fast_points(self) -> Points:
@@ -331,8 +332,14 @@ class KernelGram(Gram):
             return 0.0
         return self.cost.seconds(int(np.count_nonzero(v)) * self.n)
 
+    def remember(self, v: np.ndarray, product: np.ndarray) -> None:
+        """Have the product with v known, which somebody has computed together with others (see together.py)."""
+        self._known = v, product
+
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """As every Gram's; points that are known to be equal are looked at once."""
+        if self._known is not None and np.array_equal(v, self._known[0]):
+            return self._known[1]
         if self._first is None:
             return super().matvec(v)
         sums = np.bincount(self._first, v, self.n)

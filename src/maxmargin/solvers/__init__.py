@@ -13,7 +13,7 @@ from ..problem import ERM, QP
 from ..solution import Solution
 from .asvm import ASVM
 from .auto import Auto, knows_features, low_rank_or_not
-from .base import Solver, judged, run
+from .base import Solver, judged, run, starting_point
 from .chunking import Chunking
 from .columns import Columns
 from .decomposition import SMO, Decomposition
@@ -47,6 +47,7 @@ __all__ = [
     "low_rank_or_not",
     "make_solver",
     "solve",
+    "starting_point",
 ]
 
 SOLVERS: dict[str, type] = {

@@ -35,6 +35,7 @@ __all__ = [
     "multipliers",
     "run",
     "spent",
+    "starting_point",
 ]
 
 GOAL = Goal(violation=1e-3)  # LIBSVM's default
@@ -156,9 +157,14 @@ def first_point(qp: QP, start: np.ndarray | None = None) -> np.ndarray:
     return Equality.of(qp).feasible(beta, qp.lower, qp.upper, qp.eps)
 
 
+def starting_point(qp: QP, start: np.ndarray | None) -> np.ndarray:
+    """What a solver has that is stopped before it has begun."""
+    return qp.settled(first_point(qp, start))
+
+
 def beginning(qp: QP, goal: Goal, start: np.ndarray | None, reason: Status, monitor: Monitor) -> Solution:
     """What there is when a solver is stopped before it has begun, looked at once."""
-    beta = qp.settled(first_point(qp, start))
+    beta = starting_point(qp, start)
     groups = Groups.found(qp)
     if groups is not None and groups.can_balance(qp):
         eta = groups.balanced(qp, beta, qp.times(beta))
