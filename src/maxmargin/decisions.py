@@ -66,9 +66,9 @@ class DecisionFunction:
                 block = X[a : a + step]
                 out[a : a + step] = checked_block(self.function, block, self.vectors) @ coef if size else 0.0
             return out
-        left = make_points(self.vectors, self.kernel)
-        right = make_points(X, self.kernel, like=left)
-        return weigh(self.kernel, left.astype(np.float64), coef, right, th.count(self.n_jobs))
+        left, threads = make_points(self.vectors, self.kernel), th.count(self.n_jobs)
+        right = make_points(X, self.kernel, left, threads)
+        return weigh(self.kernel, left.astype(np.float64), coef, right, threads)
 
     def problems(self, X: Any) -> np.ndarray:
         """The decision of each problem, (n, problems), by the weights of the features or by vectors of no class."""

@@ -1,5 +1,7 @@
 """Two sets of points: the matrix between them and its product with coefficients, as prediction needs them."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -88,3 +90,32 @@ def test_double_precision_of_single_precision_points_is_exact(name, sides):
 def test_squared_norms_of_many_rows():
     X = np.random.default_rng(0).normal(size=(5, 500_000)).astype(np.float32)
     np.testing.assert_allclose(squared_norms(X), (X.astype(np.float64) ** 2).sum(axis=1))
+
+
+def test_few_of_many_sparse_points_take_memory_for_few():
+    """Rows of a working set are taken at each step: nothing of all the other points may be copied for them."""
+    points = make_points(sp.random_array((20_000, 200), density=0.1, rng=0, format="csr"), KERNEL_CASES["rbf"])
+    tracemalloc.start()
+    try:
+        part = points.take(np.array([9, 5, 9]))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert part.n == 3
+    assert peak < 0.25 * points.data[1].nbytes
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_dense_points_of_many_zeros_become_those_of_the_same_sparse_matrix(dtype, order):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((1500, 70)) < 0.1, rng.integers(-3, 4, size=(1500, 70)), 0).astype(dtype, order)
+    kernel = KERNEL_CASES["rbf"]
+    wanted = make_points(sp.csr_array(X), kernel)
+    for threads in (1, 3):
+        found = make_points(X, kernel, threads=threads)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found.norms, wanted.norms)
+        for one, other in zip(found.data, wanted.data, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)

@@ -224,7 +224,7 @@ class KernelGram(Gram):
     def __init__(self, kernel: Kernel, X: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
         self.threads = th.count(n_jobs)
-        self._exact: Points | None = make_points(X, kernel)
+        self._exact: Points | None = make_points(X, kernel, threads=self.threads)
         check_finite(kernel, self.exact)
         self.fast = self._fast_points()
         self.cost = Cost()

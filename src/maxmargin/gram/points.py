@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import threads as th
-from ..rows.blocks import SPARSE_DENSITY
+from ..rows.blocks import SPARSE_DENSITY, entries_of
 from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_tiles, transform
 
 __all__ = ["Points", "check_finite", "make_points", "cross", "weigh"]
@@ -26,6 +26,8 @@ __all__ = ["Points", "check_finite", "make_points", "cross", "weigh"]
 TILE_BYTES = 1 << 20  # a tile of kernel values that stays near a core between product and exp
 LEAST_COLUMNS = 128  # of a product: fewer, and BLAS spends its time on laying out the left operand
 BLAS_PACE = 8  # multiply-adds of a product by BLAS in the time that one takes elsewhere
+SPARSE_FROM = 50_000  # entries of dense points: zeros among fewer are not looked for
+DENSE_BYTES = 1 << 28  # of sparse points that are spread out where that is quicker
 SPARSE_BLOCK = 1 << 16  # right points cast at a time
 MOST_FEATURES = np.iinfo(np.int32).max  # of sparse points: their numbers have 32 bits, of which 31 count
 LONGER = 4  # times as many products by BLAS make a piece: problems side by side wait for Python after each
@@ -66,8 +68,10 @@ class Points:
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.n)
             return Points((indptr[start : stop + 1], indices, data), self.norms[index], self.d, self.dtype)
-        rows = sp.csr_array((data, indices, indptr), shape=(self.n, self.d))[index]
-        return Points(_triple(rows, self.dtype), self.norms[index], self.d, self.dtype)
+        # SciPy has one type for offsets and feature numbers: 64 bits for the ones would copy all of the others.
+        offsets = indptr.astype(np.int32) if indptr[-1] <= MOST_FEATURES else indptr
+        rows = sp.csr_array((data, indices, offsets), shape=(self.n, self.d))[index]
+        return Points(_triple(rows.indptr, rows.indices, rows.data, self.dtype), self.norms[index], self.d, self.dtype)
 
     def astype(self, dtype: Any) -> Points:
         """The same points in another precision."""
@@ -101,39 +105,42 @@ def check_width(d: int) -> None:
         )
 
 
-def _triple(csr: Any, dtype: Any) -> tuple:
+def _triple(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, dtype: np.dtype) -> tuple:
     # One layout for every source: 64-bit offsets (more than 2^31 entries are real), 32-bit feature numbers.
-    check_width(csr.shape[1])
-    return (
-        csr.indptr.astype(np.int64, copy=False),
-        csr.indices.astype(np.int32, copy=False),
-        csr.data.astype(dtype, copy=False),
-    )
+    return indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data.astype(dtype, copy=False)
 
 
-def make_points(X: Any, kernel: Kernel, like: Points | None = None) -> Points:
+def make_points(X: Any, kernel: Kernel, like: Points | None = None, threads: int = 1) -> Points:
     """X as points for a kernel: as dense or sparse as is quick, or as ``like``."""
-    d = X.shape[1]
-    if like is not None:
-        sparse = like.sparse
-    elif kernel.code == LAPLACIAN:
-        sparse = True
-    elif sp.issparse(X):
-        sparse = X.nnz < SPARSE_DENSITY * X.shape[0] * d or X.shape[0] * d * 8 > 1 << 28
-    else:
-        sparse = X.shape[0] * d > 50_000 and np.count_nonzero(X) < SPARSE_DENSITY * X.size
+    n, d = X.shape
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    if sparse:
-        rows = sp.csr_array(X)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        data = rows.data.astype(np.float64, copy=False)
-        weight = np.abs(data) if kernel.code == LAPLACIAN else data * data
-        norms = np.asarray(sp.csr_array((weight, rows.indices, rows.indptr), shape=rows.shape).sum(axis=1)).ravel()
-        return Points(_triple(rows, dtype), norms, d, dtype)
-    rows = X.toarray() if sp.issparse(X) else X
-    return Points(rows if rows.dtype == dtype else rows.astype(dtype), squared_norms(rows), d, dtype)
+    if_quick = like is None and kernel.code != LAPLACIAN
+    entries = _entries(X, dtype, if_quick, threads) if like is None or like.sparse else None
+    if entries is None:
+        rows = X.toarray() if sp.issparse(X) else X
+        return Points(rows if rows.dtype == dtype else rows.astype(dtype), squared_norms(rows), d, dtype)
+    check_width(d)
+    indptr, indices, values = entries
+    data = values.astype(np.float64, copy=False)
+    weight = np.abs(data) if kernel.code == LAPLACIAN else data * data
+    norms = np.asarray(sp.csr_array((weight, indices, indptr), shape=(n, d)).sum(axis=1)).ravel()
+    return Points(_triple(*entries, dtype), norms, d, dtype)
+
+
+def _entries(X: Any, dtype: np.dtype, if_quick: bool, threads: int) -> tuple | None:
+    """Offsets, feature numbers and values of what is not 0; None if dense rows are as quick, where that matters."""
+    n, d = X.shape
+    if not sp.issparse(X):
+        if if_quick and n * d <= SPARSE_FROM:
+            return None
+        return entries_of(np.asarray(X, dtype), threads, SPARSE_DENSITY * X.size if if_quick else X.size)
+    if if_quick and X.nnz >= SPARSE_DENSITY * n * d and n * d * 8 <= DENSE_BYTES:
+        return None
+    rows = sp.csr_array(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows.indptr, rows.indices, rows.data
 
 
 def check_finite(kernel: Kernel, points: Points) -> None:

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from .. import threads as th
+from .._jit import read_only
 from .leaves import (
     csr_dot,
     csr_fill,
@@ -36,7 +37,7 @@ from .leaves import (
 )
 from .maps import map_reader
 
-__all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of"]
+__all__ = ["Block", "Dense", "Sparse", "Stored", "Watched", "block_of", "entries_of"]
 
 TILE_BYTES = 1 << 18  # bytes of dense rows stay in the second cache with what is computed from them
 TILE_ENTRIES = 1 << 18  # entries of sparse rows make a tile
@@ -471,14 +472,24 @@ def _as_sparse(X: np.ndarray, threads: int) -> Sparse | None:
     n, d = X.shape
     if n == 0 or X.dtype not in (np.float32, np.float64) or not X.flags.c_contiguous:
         return None
+    found = entries_of(X, threads, SPARSE_DENSITY * X.size)
+    return None if found is None else Sparse(*found, d)
+
+
+def entries_of(
+    X: np.ndarray, threads: int = 1, most: float = np.inf
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Offsets, feature numbers and values of what is not 0 in dense rows, or None where there is more than ``most``."""
+    n, d = X.shape
     sample = X[:: max(1, n // 512)]
-    if np.count_nonzero(sample) > SPARSE_DENSITY * sample.size:
+    if most < X.size and np.count_nonzero(sample) * X.size > most * sample.size:
         return None
+    X, grain = read_only(np.ascontiguousarray(X)), th.grain(d)
     indptr = np.zeros(n + 1, np.int64)
-    th.spread(lambda a, b: dense_count(X, indptr, a, b), n, threads)
+    th.spread(lambda a, b: dense_count(X, indptr, a, b), n, threads, grain, align=1)
     np.cumsum(indptr, out=indptr)
-    if indptr[-1] > SPARSE_DENSITY * X.size:
+    if indptr[-1] > most:
         return None
     indices, data = np.empty(indptr[-1], _wide_enough(np.int32, d)), np.empty(indptr[-1], X.dtype)
-    th.spread(lambda a, b: csr_fill(X, indptr, indices, data, a, b), n, threads)
-    return Sparse(indptr, indices, data, d)
+    th.spread(lambda a, b: csr_fill(X, indptr, indices, data, a, b), n, threads, grain, align=1)
+    return indptr, indices, data
