@@ -204,6 +204,37 @@ def test_machines_of_folds_that_are_found_by_what_changes(loss, kernel, monkeypa
         assert_allclose(used["decisions"][own], -wanted, atol=3e-5)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_machines_of_folds_that_look_at_more_and_more_samples(loss, kernel, monkeypatch):
+    """A kernel of short reach: without its fold a machine needs samples that were far from the boundary."""
+    rng, used, seen = rng_of(0), {}, []
+    X = rng.uniform(-3.0, 3.0, (1400, 2))
+    y = (X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=1400) > 0).astype(int)
+    K = np.exp(-1.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+
+    def calibrated(method, decisions, *given):
+        used["decisions"] = np.array(decisions[0])
+        return real(method, decisions, *given)
+
+    def solutions(solving, problem, problems, matrix, *given):
+        seen.append((len(problems), matrix.n))
+        return first(solving, problem, problems, matrix, *given)
+
+    real, first = classification.calibrated, folds._solutions
+    monkeypatch.setattr(classification, "calibrated", calibrated)
+    monkeypatch.setattr(folds, "_solutions", solutions)
+    asked = dict(C=10.0, loss=loss, kernel=kernel, gamma=1.5, tol=1e-6)
+    SVC(probability=True, **asked).fit(K if kernel == "precomputed" else X, y)
+    assert len(seen) > 1
+    assert seen[0][1] < seen[1][1] < 1400
+    own_fold = fold_numbers(X, y, np.ones(1400), 0, by_content=kernel != "precomputed")
+    for fold in range(5):
+        own = own_fold == fold
+        alone = SVC(**asked | {"kernel": "precomputed"}).fit(K[np.ix_(~own, ~own)], y[~own])
+        assert_allclose(used["decisions"][own], -alone.decision_function(K[np.ix_(own, ~own)]), atol=3e-5)
+
+
 def test_folds_without_a_class_and_functions_of_the_user():
     X, y = noisy(3, n=60)
     y[:] = np.where(np.arange(60) < 2, 2, y % 2)  # two samples of the third class: some folds have none

@@ -345,7 +345,6 @@ def test_folds_have_no_machines_of_their_own_after_a_stop(machine, monkeypatch):
 
     for room in (classification, regression):
         monkeypatch.setattr(room, "out_of_fold", watched)
-    monkeypatch.setattr(folds, "_known_rows", lambda *args: None)
     clone(machine).set_params(gamma=0.5, max_iter=-1).fit(X, y)
     [(gram, solved, numbers, found, evals)] = seen
     decision, K = solved.decision, gram.block(np.arange(700))

@@ -30,6 +30,7 @@ from ..problem import QP
 from ..solvers import Auto, knows_features
 from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_small
 from .base import Problem, Solved
+from .near_rows import NearRows
 from .pair_programs import decisions, keeps_zero, programs
 
 __all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
@@ -38,7 +39,6 @@ FOLDS = 5  # as in LIBSVM
 MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
 SPARE = 20  # samples near the boundary besides
 ROUNDS = 10  # with more and more samples
-PIECE = 1 << 22  # kernel values between two looks at the clock
 ENTRIES = 1 << 20  # numbers that are hashed, or variables of folds that are solved for, at a time
 
 
@@ -146,13 +146,9 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
         elif len(left) < len(out):
             todo.append(number)
     if todo and gram.factor() is None:
-        plain = isinstance(problem.formulation, CSVC)
-        near = _near(solved) if plain else np.arange(gram.n)
-        # Of more samples it takes less time to look at the rows that change than to form the matrix.
-        known = _known_rows(gram, near, solving.monitor) if not plain or len(near) <= BATCH_POINTS else None
-        if known is not None and plain:
-            todo = _found_together(solving, solved, gram, near, known, folds, todo, out)
-        elif known is not None:
+        if isinstance(problem.formulation, CSVC):
+            todo = _found_together(solving, solved, gram, folds, todo, out)
+        elif (known := _whole(gram, solving.monitor)) is not None:
             gram = PrecomputedGram(known)
 
     late: list[np.ndarray] = []
@@ -185,72 +181,74 @@ def each(workers: int, do: Callable[[int], None], numbers: Sequence[int]) -> Non
         list(pool.map(do, numbers))
 
 
+def _whole(gram: Gram, monitor: Monitor) -> np.ndarray | None:
+    """The matrix; None where there is no room for it, or no time."""
+    if 8 * gram.n**2 > memory.left_for_one():
+        return None
+    try:
+        if (whole := gram.whole()) is not None:
+            return np.asarray(whole, np.float64)
+        return gram.wide().dense(lambda seconds: monitor.look())
+    except (MemoryError, Stopped):
+        return None
+
+
 def _near(solved: Solved) -> np.ndarray:
     """The support vectors of a fit, and as many samples that would be the next: those that folds are decided by."""
     support, qp, solution = solved.decision.points, solved.qp, solved.solution
     slack = np.abs(np.abs(qp.gradient(solution.beta, solution.multipliers)) - qp.eps)
     slack[support] = -1.0
     count = 2 * len(support) + SPARE
-    return np.sort(np.argpartition(slack, count - 1)[:count]) if MANY * count <= qp.n else np.arange(qp.n)
-
-
-def _known_rows(gram: Gram, index: np.ndarray, monitor: Monitor) -> np.ndarray | None:
-    """Rows of the matrix; None where there is no room for them, or no time."""
-    if 8 * len(index) * gram.n > memory.left_for_one():
-        return None
-    try:
-        if (whole := gram.whole()) is not None:
-            return np.asarray(whole if len(index) == gram.n else whole[index], np.float64)
-        if len(index) == gram.n:
-            return gram.wide().dense(lambda seconds: monitor.look())
-        wide, known = gram.wide(), np.empty((len(index), gram.n))
-        step = max(1, PIECE // gram.n)
-        for a in range(0, len(index), step):
-            monitor.look()
-            known[a : a + step] = wide.rows(index[a : a + step])
-    except (MemoryError, Stopped):
-        return None
-    return known
+    if MANY * count > qp.n:
+        return np.arange(qp.n)
+    near = np.argpartition(slack, count - 1)[:count]
+    return np.concatenate([support, np.sort(near[slack[near] >= 0.0])])
 
 
 def _found_together(
-    solving: Solving, solved: Solved, gram: Gram, near: Any, known: Any, folds: Any, todo: list, out: Any
+    solving: Solving, solved: Solved, gram: Gram, folds: np.ndarray, todo: list[int], out: np.ndarray
 ) -> list[int]:
-    """Fill in decisions of folds, from the rows ``known`` of samples ``near``; the folds for which that has no end."""
-    problem, qp = solved.problem, solved.qp
+    """Fill in decisions of folds by machines on the samples near the boundary; the folds for which that has no end."""
+    problem, qp, near = solved.problem, solved.qp, _near(solved)
+    # Of more samples it takes less time to look at the rows that change than to form the matrix.
+    if len(near) > BATCH_POINTS or 8 * len(near) * gram.n > memory.left_for_one():
+        return todo
     goal, monitor = solving.goal(problem), solving.monitor.part(problem.label)
     beta = {number: solved.solution.beta for number in todo}
-    for _ in range(ROUNDS):
-        matrix = PrecomputedGram(known if len(near) == gram.n else np.ascontiguousarray(known[:, near]))
-        parts = [np.flatnonzero(folds[near] != number) for number in todo]
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        at = np.concatenate(parts)
-        points = near[at]
-        problems = programs(problem.formulation, at, problem.y[points], problem.weight[points], starts)
-        first = np.concatenate([beta[number][near[part]] for number, part in zip(todo, parts, strict=True)])
-        found, intercept = _solutions(solving, problem, problems, matrix, goal, first, monitor)
-        coef = np.zeros((len(todo), len(near)))
-        coef[np.repeat(np.arange(len(todo)), problems.sizes), at] = found
-        f = coef @ known + intercept[:, None]
-        s = f + qp.p  # the gradient where there is no coefficient
-        falls = np.maximum(np.where(qp.upper > 0.0, -s - qp.eps, 0.0), np.where(qp.lower < 0.0, s - qp.eps, 0.0))
-        missed = (falls > goal.violation) & (folds != np.array(todo)[:, None])
-        missed[:, near] = False
-        stop, left = monitor.stop_now() is not None, []
-        for q, number in enumerate(todo):
-            if stop or not missed[q].any():
-                out[folds == number] = f[q, folds == number]
-            else:
-                left.append(number)
-                beta[number] = np.zeros(qp.n)
-                beta[number][near] = coef[q]
-        if not left:
-            return []
-        todo, more = left, np.flatnonzero(missed.any(axis=0))
-        rows = _known_rows(gram, more, monitor)
-        if rows is None:
-            break
-        near, known = np.concatenate([near, more]), np.concatenate([known, rows])
+    try:
+        known = NearRows(gram, near, len(solved.decision.points), monitor.look)
+        parts = {number: np.flatnonzero(folds[known.near] != number) for number in todo}  # places that a machine has
+        for _ in range(ROUNDS):
+            at = np.concatenate([parts[number] for number in todo])
+            starts = np.concatenate([[0], np.cumsum([len(parts[number]) for number in todo])])
+            points = known.near[at]
+            problems = programs(problem.formulation, at, problem.y[points], problem.weight[points], starts)
+            first = np.concatenate([beta[number][known.near[parts[number]]] for number in todo])
+            matrix = PrecomputedGram(known.matrix)
+            found, intercept = _solutions(solving, problem, problems, matrix, goal, first, monitor)
+            coef = np.zeros((len(todo), len(known.near)))
+            coef[np.repeat(np.arange(len(todo)), problems.sizes), at] = found
+            f = known.values(coef) + intercept[:, None]
+            s = f + qp.p  # the gradient where there is no coefficient
+            falls = np.maximum(np.where(qp.upper > 0.0, -s - qp.eps, 0.0), np.where(qp.lower < 0.0, s - qp.eps, 0.0))
+            missed = (falls > goal.violation) & (folds != np.array(todo)[:, None])
+            stop, left = monitor.stop_now() is not None, {}
+            for q, number in enumerate(todo):
+                missed[q, known.near[parts[number]]] = False
+                if stop or not missed[q].any():
+                    out[folds == number] = f[q, folds == number]
+                else:
+                    left[number] = np.flatnonzero(missed[q])
+                    beta[number] = np.zeros(qp.n)
+                    beta[number][known.near] = coef[q]
+            todo = list(left)
+            if not left:
+                break
+            more = np.unique(np.concatenate(list(left.values())))
+            known.add(more[known.place[more] < 0])
+            parts |= {number: np.concatenate([parts[number], known.place[left[number]]]) for number in left}
+    except (MemoryError, Stopped):
+        pass
     return todo
 
 
