@@ -80,7 +80,7 @@ class QP:
         for name, default in (("lower", None), ("upper", None), ("eps", 0.0)):
             value = getattr(self, name)
             value = np.asarray(default if value is None else value, np.float64)
-            put(self, name, np.ascontiguousarray(value if value.shape == (n,) else np.broadcast_to(value, n)))
+            put(self, name, np.ascontiguousarray(value) if value.shape == (n,) else np.full(n, value))
         A = np.zeros((0, n)) if self.A is None else np.atleast_2d(np.asarray(self.A, np.float64))
         put(self, "A", np.ascontiguousarray(A))
         put(self, "b", np.zeros(len(A)) if self.b is None else np.atleast_1d(np.asarray(self.b, np.float64)))
@@ -95,7 +95,7 @@ class QP:
             )
         if not (np.isfinite(self.p).all() and np.isfinite(self.A).all() and np.isfinite(self.b).all()):
             raise ValueError("a QP was asked for; found NaN or infinity in p, A or b; all must be finite")
-        if np.isnan(self.lower).any() or np.isnan(self.upper).any() or (self.lower > self.upper).any():
+        if not (self.lower <= self.upper).all():  # which NaN is not either
             raise ValueError(
                 "a QP was asked for; found lower > upper or NaN in a box; give lower <= upper for each variable"
             )
@@ -188,10 +188,15 @@ class QP:
 
     def settled(self, beta: np.ndarray) -> np.ndarray:
         """β in its box, and on a bound or at 0 where it lies next to it: then it counts as lying there."""
-        beta = np.clip(beta, self.lower, self.upper)
-        used = np.flatnonzero(beta)  # 0 lies where it lies
+        beta = np.minimum(np.maximum(beta, self.lower), self.upper)
+        used = beta.nonzero()[0]  # 0 lies where it lies
         x, lower, upper = beta[used], self.lower[used], self.upper[used]
-        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), np.abs(x).max(initial=0.0))
+        size = np.abs(x)
+        largest = float(size.max(initial=0.0))
+        near = np.minimum(np.minimum(np.abs(x - lower), np.abs(x - upper)), size)
+        if not ((near > 0.0) & (near <= 2.0 * DUST * largest)).any():
+            return beta + 0.0  # as nearly always; and no −0, see below
+        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), largest)
         for place in (np.clip(0.0, lower, upper), lower, upper):
             if not np.isfinite(place).any():
                 continue
@@ -205,12 +210,12 @@ class QP:
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
         H_beta = self.times(beta) if H_beta is None else H_beta
-        return float(0.5 * beta @ H_beta + self.p @ beta + self.eps @ np.abs(beta))
+        return float(0.5 * (beta @ H_beta) + self.p @ beta + self.eps @ np.abs(beta))
 
     def gradient(self, beta: np.ndarray, eta: np.ndarray, H_beta: np.ndarray | None = None) -> np.ndarray:
         """s = Hβ + p + Aᵀη, without the ε term, which has a corner at 0."""
         H_beta = self.times(beta) if H_beta is None else H_beta
-        return H_beta + self.p + self.A.T @ eta
+        return H_beta + self.p + self.A.T @ eta if len(eta) else H_beta + self.p
 
     def infeasibility(self, beta: np.ndarray) -> float:
         """The largest violation of a box, as a share of it, or of an equality constraint, as a share of its terms."""
@@ -235,8 +240,9 @@ class QP:
     def _missed(self, beta: np.ndarray) -> np.ndarray:
         """Aβ − b, of limits only what is beyond them."""
         lack = self.A @ beta - self.b
-        rows = list(self.limits)
-        lack[rows] = np.maximum(lack[rows], 0.0)
+        if self.limits:
+            rows = list(self.limits)
+            lack[rows] = np.maximum(lack[rows], 0.0)
         return lack
 
     def violation(self, beta: np.ndarray, s: np.ndarray) -> float:
@@ -257,23 +263,28 @@ class QP:
 
     def gap(self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray) -> float:
         """How far the objective can be from its optimum (see above)."""
-        return self._bounds(beta, eta, s, self.ridge)[0]
+        return self._box_bounds(beta, eta, s, self.ridge)[0]
 
-    def _bounds(
-        self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
-    ) -> tuple[float, float]:
-        """The gap, and the primal value without ½ βᵀKβ; ``within`` times β is a part of s that does not belong to r.
+    def _bounds(self, beta: np.ndarray, eta: np.ndarray, slope: np.ndarray) -> tuple[float, float]:
+        """The gap, and the primal value without ½ βᵀKβ, by all that is known of the slope of the objective at β.
 
         A primal value of ∞ says nothing: it is the dual value and the gap together then.
         """
+        return self._box_bounds(beta, eta, slope, self.ridge)
+
+    def _box_bounds(
+        self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
+    ) -> tuple[float, float]:
+        """The same by the box alone, for any s; ``within`` times β is a part of it that does not belong to r."""
         rows = []
         for at in _spans(self.n):
             r = s[at] if within is None else s[at] - within[at] * beta[at]
             rows.append(self._row_bounds(beta[at], r, at))
         gap, risk = (float(sum(column)) for column in zip(*rows, strict=True)) if rows else (0.0, 0.0)
-        limits = list(self.limits)
-        left = np.maximum(self.b[limits] - self.A[limits] @ beta, 0.0)
-        return gap + float(eta[limits] @ left), risk + float(eta @ self.b)
+        if self.limits:
+            limits = list(self.limits)
+            gap += float(eta[limits] @ np.maximum(self.b[limits] - self.A[limits] @ beta, 0.0))
+        return gap, risk + float(eta @ self.b)
 
     def _row_bounds(self, beta: np.ndarray, r: np.ndarray, at: Any) -> tuple[float, float]:
         """The sums over some variables: of their gaps, and of the values of their maxima (see above)."""
@@ -299,13 +310,12 @@ class QP:
         """The z that minimise r z + ½ d z² + ε|z| over the box: soft-threshold, then clip; a corner where d is 0."""
         lower, upper, eps = self.lower[at], self.upper[at], self.eps[at]
         shrunk = np.sign(-r) * np.maximum(np.abs(r) - eps, 0.0) if eps.any() else -r
-        d = np.zeros(1) if self.ridge is None else self.ridge[at]
-        curved = d > 0.0
-        if curved.all():
+        d = None if self.ridge is None else self.ridge[at]
+        if d is not None and (d > 0.0).all():
             return np.clip(shrunk / d, lower, upper)
         nearest = np.minimum(np.maximum(lower, 0.0), upper)
         z = np.where(shrunk < 0.0, lower, np.where(shrunk > 0.0, upper, nearest))
-        if not curved.any():
+        if d is None or not (curved := d > 0.0).any():
             return z
         return np.where(curved, np.clip(shrunk / np.where(curved, d, 1.0), lower, upper), z)
 
@@ -327,25 +337,24 @@ class QP:
 
         The violation is always that of β: its conditions say that w = Zᵀβ.
         """
-        H_beta, own = self.times(beta), self.weights(beta)
-        if w is not None and own is not None and np.array_equal(w, own):
+        product = self._product(beta)
+        if w is product.w or (w is not None and product.w is not None and np.array_equal(w, product.w)):
             w = None  # nothing of its own
         about = [None if one is None else _digest(one) for one in (beta, eta, w)]
         if self._last.get("about") != about:  # a solver's answer, the judge's look, the published model
-            self._last.update(about=about, certificate=self._certificate(beta, eta, w, H_beta, own))
+            self._last.update(about=about, certificate=self._certificate(beta, eta, w, product))
         return self._last["certificate"]
 
-    def _certificate(
-        self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None, H_beta: np.ndarray, own: np.ndarray | None
-    ) -> Certificate:
+    def _certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None, product: _Product) -> Certificate:
+        H_beta, own = product.H_beta, product.w
         slope = self.gradient(beta, eta, H_beta)
         dual = -self.objective(beta, H_beta) - float(eta @ self._missed(beta))
         if w is not None and own is not None:
-            gap, risk = self._bounds(beta, eta, self.gradient(beta, eta, self._along(w)))
+            gap, risk = self._box_bounds(beta, eta, self.gradient(beta, eta, self._along(w)))
             gap += 0.5 * float((w - own) @ (w - own))
             penalty = 0.5 * float(w @ w)
         else:
-            gap, risk = self._bounds(beta, eta, slope, self.ridge)
+            gap, risk = self._bounds(beta, eta, slope)
             penalty = 0.5 * float(beta @ H_beta) - (
                 0.0 if self.ridge is None else 0.5 * float(beta * beta @ self.ridge)
             )
@@ -381,9 +390,8 @@ class QP:
     def idle(self) -> float:
         """The primal objective of a model that does nothing, or 0 where that has none."""
         if "idle" not in self._last:
-            idle = (
-                self.gap(np.zeros(self.n), np.zeros(len(self.A)), self.p) if self.primal is None else self.primal.idle
-            )
+            nothing = np.zeros(self.n), np.zeros(len(self.A)), self.p
+            idle = self._bounds(*nothing)[0] if self.primal is None else self.primal.idle
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
 

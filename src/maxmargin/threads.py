@@ -118,7 +118,10 @@ class _Limit:
         if self.now is None:
             self.before = [library.num_threads for library in self.libraries]
         for library, most in zip(self.libraries, self.before, strict=True):
-            library.set_num_threads(most if threads is None else min(most, threads))
+            now, then = (most if limit is None else min(most, limit) for limit in (self.now, threads))
+            if then == now:  # one thread is as many as there are
+                continue
+            library.set_num_threads(then)
             if hasattr(library, "clear_controlling_thread"):  # else threadpoolctl obeys this thread alone from now on
                 library.clear_controlling_thread()
         self.now = threads

@@ -69,6 +69,9 @@ def certified_or_as_before(fit: F) -> F:
 
     Half of the attributes would be the new ones: labels of classes that the old coefficients know nothing of, a number
     of features that compiled code would trust, functions that are added to a model that was fitted without any.
+
+    Threads are ours from its first line to its last: BLAS threads take longer to meet than most of the products here
+    take, and to hold them back takes as long as a small product, so that it is done once.
     """
 
     @wraps(fit)
@@ -78,7 +81,8 @@ def certified_or_as_before(fit: F) -> F:
             vars(self).pop(name, None)
         given = set(vars(self))
         try:
-            return fit(self, *args, **options)
+            with th.blas_limit(1):
+                return fit(self, *args, **options)
         finally:  # Ctrl-C too, which a fit raises after it has kept its best model
             if "certificate_" in vars(self):
                 self._left = set(vars(self)) - given - {"_starts_"}  # where a warm start begins
@@ -180,7 +184,8 @@ def side_by_side(do: Callable[[int], T], numbers: Iterable[int], workers: int, m
     if workers == 1:
         return [do(number) for number in numbers]
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [pool.submit(do, number) for number in numbers]
+        alone = th.blas_limit(1)(do)  # what a thread wants is its own
+        tasks = [pool.submit(alone, number) for number in numbers]
         try:
             for task in as_completed(tasks):
                 task.result()
@@ -291,7 +296,6 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             start = starts[number] if starts is not None and number < len(starts) else None
             return Begun(problem, qp, start if start is not None and len(start) == qp.n else None)
 
-        @th.blas_limit(1)
         def solve(number: int, one: Begun) -> Solved:
             problem, qp, goal, watch = one.problem, one.qp, self._goal(one.problem), monitor.part(one.problem.label)
             watch.keeper = None if self._keeper is None else partial(self._keeper, number)
@@ -389,15 +393,16 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
     def _speak(self) -> None:
         """A warning if the model is not what was asked for, or if what was asked for proves little."""
         found, name = self.certificate_, type(self).__name__
+        if self.status_.converged and (self._stops_on_gap or Goal(gap=LOOSE).met(found)):
+            return
         gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
         if self.status_.converged:
-            if not (self._stops_on_gap or Goal(gap=LOOSE).met(found)):
-                warnings.warn(
-                    f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
-                    f"may be {gap} above the best one; lower tol, or scale the features",
-                    ConvergenceWarning,
-                    stacklevel=stacklevel(),
-                )
+            warnings.warn(
+                f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
+                f"may be {gap} above the best one; lower tol, or scale the features",
+                ConvergenceWarning,
+                stacklevel=stacklevel(),
+            )
             return
         advice = (
             "The model can be used as it is."

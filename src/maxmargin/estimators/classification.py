@@ -92,7 +92,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             return self
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
-        if small and suits(np.diff(pairs.starts)):
+        if small and suits(pairs.sizes):
             self._fit_small(X, pairs, present, box, folds)
         else:
             self._fit_each(X, pairs, present, box, phi, folds)
@@ -119,7 +119,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     ) -> None:
         """A solver for each pair of classes."""
         problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
-        largest = int(np.diff(pairs.starts).max())
+        largest = int(pairs.sizes.max())
         outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, largest, monitor), problems)
         solved = outcome.solved
         self._keep_pairs(X, pairs, present, np.concatenate([s.decision.coef for s in solved]))
@@ -150,7 +150,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         known = starts is not None and [len(one) for one in starts] == problems.sizes.tolist()
         mean = np.add.reduceat(weight, pairs.starts[:-1]) / problems.sizes
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
-        with self._monitor() as monitor, th.blas_limit(1):
+        with self._monitor() as monitor:
             gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
             first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
@@ -222,7 +222,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
             near = np.isfinite(bound) & (np.abs(beta - bound) <= DUST * np.abs(bound))
             beta = np.where(near, bound, beta)
-        if not (np.array_equal(coef, shape.coef) and np.allclose(eta, found.multipliers, rtol=SAME, atol=0.0)):
+        same = np.abs(eta - found.multipliers) <= SAME * np.abs(found.multipliers)
+        if not (np.array_equal(coef, shape.coef) and same.all()):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
         terms = np.add.reduceat(np.abs(beta), found.starts[:-1])

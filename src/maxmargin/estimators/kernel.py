@@ -98,7 +98,6 @@ class KernelMachine(KernelParameters, Machine):
                 "pass K(X_train, X_train)"
             )
 
-    @th.blas_limit(1)
     def _resolve_gamma(self, X: Any, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):

@@ -76,7 +76,8 @@ class Pairs:
 
     @cached_property
     def _classes(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.triu_indices(self.k, 1)
+        number = np.arange(self.k)
+        return np.nonzero(np.less.outer(number, number))  # type: ignore[return-value]
 
     @property
     def first(self) -> np.ndarray:
@@ -103,6 +104,11 @@ class Pairs:
         return np.concatenate([[0], np.cumsum(self.count[self.first] + self.count[self.second])])
 
     @cached_property
+    def sizes(self) -> np.ndarray:
+        """Samples of each pair."""
+        return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
     def rows(self) -> np.ndarray:
         edges = np.concatenate([[0], np.cumsum(self.count)])
         rows = np.empty(self.starts[-1], np.int64)
@@ -116,7 +122,7 @@ class Pairs:
         scikit-learn flips the sign for two classes, so that a positive decision means ``classes_[1]``.
         """
         positive = self.second if self.k == 2 else self.first
-        return np.where(self.labels[self.rows] == np.repeat(positive, np.diff(self.starts)), 1.0, -1.0)
+        return np.where(self.labels[self.rows] == np.repeat(positive, self.sizes), 1.0, -1.0)
 
     def at(self, pair: int) -> slice:
         """Where the rows of one pair are."""

@@ -174,7 +174,6 @@ class _Potential(Machine):
             gamma = 0.0 if self.kernel == "linear" else self._resolve_gamma(there, weight[self._rows])
             self._kernel_ = Kernel(self.kernel, gamma, float(self.coef0), float(self.degree))
 
-    @th.blas_limit(1)
     def _resolve_gamma(self, X: Any, weight: np.ndarray) -> float:
         """γ as scikit-learn defines "scale" and "auto", with weights as copies."""
         if not isinstance(self.gamma, str):
@@ -214,7 +213,6 @@ class _Potential(Machine):
 
     @says_fit("Fit to samples and what they should give: targets, or labels.", RELATED)
     @certified_or_as_before
-    @th.blas_limit(1)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, targets, weight = self._targets(X, y, sample_weight)
         self._solve(X, targets, weight, self._problem_names(len(targets)))

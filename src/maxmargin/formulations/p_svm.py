@@ -61,33 +61,28 @@ class PotentialQP(QP):
             return {"w": None, "H_beta": self.H.times(beta)}
         return super()._products(beta)
 
-    def _bounds(
-        self, beta: np.ndarray, eta: np.ndarray, s: np.ndarray, within: np.ndarray | None = None
-    ) -> tuple[float, float]:
+    def _bounds(self, beta: np.ndarray, eta: np.ndarray, slope: np.ndarray) -> tuple[float, float]:
         """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap.
 
         A column with α_j = 0 and |s_j| ≤ ε adds nothing.
         """
-        if len(self.A):
-            return super()._bounds(beta, eta, s, within)
-        size = np.abs(s)
-        busy = (~((beta == 0.0) & (size <= self.eps))).nonzero()[0]  # what is no number is busy
-        x, r = beta[busy], s[busy]
-        boxed, risk = self._row_bounds(x, r if within is None else r - within[busy] * x, busy)
-        if not boxed > 0.0 or not np.array_equal(s, self.gradient(beta, eta) if beta.any() else self.p):
+        if len(self.A) or self.ridge is not None:
+            return super()._bounds(beta, eta, slope)
+        size, used = np.abs(slope), beta.nonzero()[0]
+        apart = ~(size <= self.eps)  # what is no number, too
+        apart[used] = True
+        busy = apart.nonzero()[0]
+        boxed, risk = self._row_bounds(beta[busy], slope[busy], busy)
+        if not boxed > 0.0:
             return boxed, risk
         # Rounding must not leave |ts| above ε by a hair where that would count C times.
         largest = float(size.max(initial=0.0))
         tightest = float(self.eps[size > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
         t = min(1.0, tightest / largest) if largest > 0.0 else 1.0
-        residual = max(0.0, self.target_square + 2.0 * float(self.p @ beta) + float(beta @ (s - self.p)))
-        scaled = 0.5 * (1.0 - t) ** 2 * residual
-        used = beta.nonzero()[0]  # others add nothing: |ts| ≤ ε
-        if len(used):
-            x, eps = beta[used], self.eps[used]
-            shrunk = np.minimum(np.maximum(t * s[used], -eps), eps)
-            shrunk = shrunk if within is None else shrunk - within[used] * x
-            scaled += self._row_bounds(x, shrunk, used)[0]
+        x, eps = beta[used], self.eps[used]  # others add nothing: |ts| ≤ ε
+        residual = max(0.0, self.target_square + float(x @ (slope[used] + self.p[used])))
+        shrunk = np.minimum(np.maximum(t * slope[used], -eps), eps)
+        scaled = 0.5 * (1.0 - t) ** 2 * residual + float((shrunk * x + eps * np.abs(x)).sum())
         return (boxed, risk) if boxed <= scaled else (scaled, np.inf)
 
 

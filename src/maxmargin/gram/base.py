@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -225,20 +226,23 @@ class KernelGram(Gram):
         self.kernel = kernel
         self.threads = th.count(n_jobs)
         self._exact: Points | None = make_points(X, kernel, threads=self.threads)
-        check_finite(kernel, self.exact)
-        self.fast = self._fast_points()
+        check_finite(kernel, self._exact)
         self.cost = Cost()
-        self._adopt()
+        self._adopt(self._exact.n)
 
-    def _adopt(self) -> None:
-        self.n = self.fast.n
-        self.dtype = self.fast.dtype
+    def _adopt(self, n: int) -> None:
+        self.n = n
         self._source: tuple[Points, np.ndarray]  # points, and which of them are ours, as long as nobody has asked
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
         self._known: tuple[np.ndarray, np.ndarray] | None = None  # a vector, and its product
         self._factor: Factor | None = None
 
-    def _fast_points(self) -> Points:
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.fast.dtype
+
+    @cached_property
+    def fast(self) -> Points:
         """The points in float32 where that keeps kernel values accurate enough for the rows."""
         if self.exact.n == 0:
             return self.exact
@@ -271,7 +275,7 @@ class KernelGram(Gram):
         other = object.__new__(KernelGram)
         other.kernel, other.threads, other.cost = self.kernel, self.threads, self.cost
         other._exact, other.fast = exact, fast
-        other._adopt()
+        other._adopt(fast.n)
         return other
 
     def take(self, index: np.ndarray) -> Gram:
@@ -339,7 +343,7 @@ class KernelGram(Gram):
     def matvec(self, v: np.ndarray) -> np.ndarray:
         """As every Gram's; points that are known to be equal are looked at once."""
         if self._known is not None and np.array_equal(v, self._known[0]):
-            return self._known[1]
+            return self._known[1].copy()
         if self._first is None:
             return super().matvec(v)
         sums = np.bincount(self._first, v, self.n)

@@ -170,15 +170,17 @@ def cross(
     """out[slots[a], i] = k(left_a, right_i), computed together by one matrix product."""
     if out is None:
         out = np.empty((left.n, right.n), right.dtype)
-    if slots is None:
-        slots = np.arange(left.n)
     spec = kernel.spec
     if right.sparse:
+        slots = np.arange(left.n) if slots is None else slots
         none = np.empty((right.n, 0))
         _spread_tiles(spec, left, right, (slots, out, none, none), threads)
         return out
-    contiguous = len(slots) > 0 and slots[-1] - slots[0] == len(slots) - 1 and bool((np.diff(slots) == 1).all())
-    target = out[slots[0] : slots[0] + left.n] if contiguous else out
+    contiguous, first = slots is None, 0
+    if slots is not None and len(slots):
+        first = int(slots[0])
+        contiguous = slots[-1] - first == len(slots) - 1 and bool((slots[1:] - slots[:-1] == 1).all())
+    target = out[first : first + left.n] if contiguous else out
     # What all pieces share: side by side they wait for Python, not for each other.
     rows, columns, dtype, norms_left, norms = left.data, right.data, right.dtype, left.near_norms, right.near_norms
     linear = kernel.code == LINEAR

@@ -115,8 +115,7 @@ class Relation(Gram):
 
         def load(a: int, b: int, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
             cost.evals += (b - a) * right.n
-            slots = None if out is None else np.arange(a, b)
-            return cross(kernel, left.take(slice(a, b)), right, out, slots, threads)
+            return cross(kernel, left.take(slice(a, b)), right, out, threads=threads)
 
         if not memory.fits(8 * left.n * right.n):
             return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost, look)
@@ -124,7 +123,7 @@ class Relation(Gram):
         step = max(1, BLOCK_BYTES // (8 * max(1, right.n)))
         for a in range(0, left.n, step):
             look()
-            load(a, min(left.n, a + step), T, threads)
+            load(a, min(left.n, a + step), T[a : a + step], threads)
         return cls._normalised(T, weight, n_jobs, cost, look)
 
     @classmethod
@@ -218,6 +217,8 @@ class Relation(Gram):
 
     def pulled(self, beta: np.ndarray) -> np.ndarray:
         """K̃β for one β or several as columns."""
+        if not beta.any():
+            return np.zeros((self.samples, *beta.shape[1:]))
         if self.T is not None and self.T.size <= SMALL:
             return self.T.T @ beta
         index = np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))

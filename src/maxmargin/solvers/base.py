@@ -207,14 +207,16 @@ def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) 
     their size only. The objective along the line is a parabola, and kinks of ε|β| lie below the line between its ends.
     """
     beta, H_beta = found.beta, qp.times(found.beta)
-    first = H_first = np.zeros(qp.n)
-    if origin is not None:
+    now = qp.objective(beta, H_beta)
+    if origin is None:
+        if now <= 0.0 or qp.b.any() or (qp.lower > 0.0).any() or (qp.upper < 0.0).any():
+            return None
+        first = H_first = np.zeros(qp.n)
+    else:
         first = first_point(qp, origin)
         H_first = qp.times(first)
-    elif qp.b.any() or (qp.lower > 0.0).any() or (qp.upper < 0.0).any():
-        return None
-    if qp.objective(beta, H_beta) <= qp.objective(first, H_first):
-        return None
+        if now <= qp.objective(first, H_first):
+            return None
     way = beta - first
     slope = float(way @ (H_first + qp.p) + qp.eps @ (np.abs(beta) - np.abs(first)))
     curvature = float(way @ (H_beta - H_first))
@@ -234,7 +236,10 @@ def judged(qp: QP, goal: Goal, solution: Solution) -> Solution:
         proof = problem.certificate(solution.beta, solution.multipliers, solution.w)
         if goal.met(proof) or problem is qp.exact() or not solution.certificate.gap < proof.gap:
             break
-    return replace(solution, certificate=proof, status=goal.verdict(proof, solution.status))
+    status = goal.verdict(proof, solution.status)
+    if proof is solution.certificate and status is solution.status:
+        return solution
+    return replace(solution, certificate=proof, status=status)
 
 
 def close(

@@ -84,7 +84,7 @@ class Columns:
         heed(self.objection(qp))
         monitor = monitor or Monitor()
         gram = as_gram(qp.H).wide()
-        beta = np.clip(np.zeros(qp.n) if start is None else start, qp.lower, qp.upper)
+        beta = np.minimum(np.maximum(np.zeros(qp.n) if start is None else start, qp.lower), qp.upper)
         best: Answer | None = None
         held: Held | None = getattr(gram, "last_set", None)  # of the ε before, on a path
         sweeper = SparseColumns.of(qp, gram)

@@ -23,6 +23,7 @@ leaf (small_leaves.py) puts a problem aside only where v is computed anew, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class SmallProblems:
         n = len(self.points)
         fits = all(len(a) == n for a in (self.p, self.lower, self.upper))
         fits &= all(len(a) in (0, n) for a in (self.group, self.eps, self.ridge, self.sign))
-        fits &= self.starts[0] == 0 and self.starts[-1] == n and bool((np.diff(self.starts) > 0).all())
+        fits &= self.starts[0] == 0 and self.starts[-1] == n and bool((self.sizes > 0).all())
         fits &= self.columns.ndim == 2 and self.sums.shape == (len(self), self.columns.shape[1])
         if not fits:
             raise ValueError(
@@ -122,10 +123,10 @@ class SmallProblems:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Variables of each problem."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     @classmethod
     def of(cls, qps: list[QP]) -> SmallProblems | None:
