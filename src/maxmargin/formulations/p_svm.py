@@ -64,24 +64,28 @@ class PotentialQP(QP):
     def _bounds(self, beta: np.ndarray, eta: np.ndarray, slope: np.ndarray) -> tuple[float, float]:
         """The smaller of the bound by the box and the bound by a scaled residual, whose primal value is dual + gap.
 
-        A column with α_j = 0 and |s_j| ≤ ε adds nothing.
+        In a box of ±C a column adds C (|s_j| − ε)₊ to the first one, and where α_j is not 0 s_j α_j + ε |α_j| to both.
         """
         if len(self.A) or self.ridge is not None:
             return super()._bounds(beta, eta, slope)
         size, used = np.abs(slope), beta.nonzero()[0]
-        apart = ~(size <= self.eps)  # what is no number, too
-        apart[used] = True
-        busy = apart.nonzero()[0]
-        boxed, risk = self._row_bounds(beta[busy], slope[busy], busy)
+        x, s, eps, C = beta[used], slope[used], self.eps[used], self.upper[used]
+        price = np.maximum(size - self.eps, 0.0)
+        over = price.nonzero()[0]  # the others cost nothing, also where C is infinite
+        price[over] *= self.upper[over]
+        boxed = risk = float(price.sum())
+        if np.isfinite(risk):
+            best = np.where(price[used] > 0.0, np.copysign(C, -s), 0.0)
+            price[used] = np.maximum(s * (x - best) + eps * (np.abs(x) - np.abs(best)), 0.0)
+            boxed = float(price.sum())
         if not boxed > 0.0:
             return boxed, risk
         # Rounding must not leave |ts| above ε by a hair where that would count C times.
         largest = float(size.max(initial=0.0))
         tightest = float(self.eps[size > 0.0].min(initial=np.inf)) if largest > 0.0 else np.inf
         t = min(1.0, tightest / largest) if largest > 0.0 else 1.0
-        x, eps = beta[used], self.eps[used]  # others add nothing: |ts| ≤ ε
-        residual = max(0.0, self.target_square + float(x @ (slope[used] + self.p[used])))
-        shrunk = np.minimum(np.maximum(t * slope[used], -eps), eps)
+        residual = max(0.0, self.target_square + float(x @ (s + self.p[used])))
+        shrunk = np.minimum(np.maximum(t * s, -eps), eps)
         scaled = 0.5 * (1.0 - t) ** 2 * residual + float((shrunk * x + eps * np.abs(x)).sum())
         return (boxed, risk) if boxed <= scaled else (scaled, np.inf)
 
@@ -97,9 +101,10 @@ class PSVM:
         """The dual problem; a Gram that is no ``Relation`` is taken as the matrix K."""
         gram, y, weight = samples.K, samples.y, samples.weight
         relation = gram if isinstance(gram, Relation) else Relation.of(gram.wide().dense(), weight)
-        mean = float(weight @ y) / float(weight.sum())
+        total = float(weight.sum())
+        mean = float(weight @ y) / total
         target = relation.root * (y - mean)
-        size = float(np.sqrt(target @ target / weight.sum()))
+        size = float(np.sqrt(target @ target / total))
         sigma = size if size > CONSTANT * float(np.abs(y).max()) else 0.0
         target = target / sigma if sigma > 0.0 else np.zeros(len(target))
         p = np.where(relation.scale > 0.0, -relation.along(target), 0.0)

@@ -48,10 +48,11 @@ class Held:
 
     def want(self, used: np.ndarray) -> None:
         """Have the rows of these columns; all rows, where it has come to many."""
-        if self.known.all():
+        there = np.count_nonzero(self.known)
+        if there == len(self.known):
             return
         missing = used[~self.known[used]]
-        if ONE_BY_ONE * (np.count_nonzero(self.known) + len(missing)) > len(self.known):
+        if ONE_BY_ONE * (there + len(missing)) > len(self.known):
             np.matmul(self.Z, self.Z.T, out=self.H)
             self.known[:] = True
             return
