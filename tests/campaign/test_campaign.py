@@ -42,6 +42,7 @@ ONCE_FAILED = {
     266104: "as many functions as points",
     267188: "a cache of a few rows, and 66 pairs of classes with two groups each",
     308717: "a function that is 0 at a fifth of the points",
+    309548: "absent samples, which kept a factor of low rank away",
     310982: "functions of few points, whose coefficients are rounding",
     311682: "a matrix that mpd alone solves",
     314296: "a kernel that is nearly constant, and costs of all sizes",

@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import QP, SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators import kernel
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Kernel, KernelGram, as_gram
@@ -293,6 +294,19 @@ def test_a_factor_of_low_rank_where_pair_steps_crawl(machine):
     assert machine.status_ is Status.CONVERGED and machine.solver_ == "interior-point"
     assert machine.score(X, y) > 0.99
     assert np.max(machine.certificate_.violation) <= machine.tol
+
+
+@pytest.mark.parametrize("absent, lowered", [(0, True), (100, True), (700, False)])
+def test_samples_of_weight_0_do_not_keep_a_factor_away(absent, lowered, monkeypatch):
+    """Unless most are absent, for which a factor would be made in vain."""
+    made = []
+    original = kernel.low_rank_or_not
+    monkeypatch.setattr(kernel, "low_rank_or_not", lambda gram, *more: made.append(gram.n) or original(gram, *more))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(1200, 2))
+    weight = np.where(np.arange(1200) < absent, 0.0, 1.0)
+    machine = SVR(gamma=0.01, parametric=[lambda X: X[:, 0]]).fit(X, np.sin(3.0 * X[:, 1]), weight)
+    assert machine.status_ is Status.CONVERGED and bool(made) is lowered
 
 
 def test_a_kernel_of_full_rank_stays_with_pair_steps():

@@ -119,8 +119,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     ) -> None:
         """A solver for each pair of classes."""
         problems = [self._problem(pairs, number, present, box, phi) for number in range(len(pairs))]
-        largest = int(pairs.sizes.max())
-        outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, largest, monitor), problems)
+        largest, alone = int(pairs.sizes.max()), len(pairs) == 1
+        outcome = self._solve_all(lambda n_jobs, monitor: self._make_gram(X, n_jobs, largest, monitor, alone), problems)
         solved = outcome.solved
         self._keep_pairs(X, pairs, present, np.concatenate([s.decision.coef for s in solved]))
         self._keep_weights(X, outcome)
@@ -151,7 +151,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         mean = np.add.reduceat(weight, pairs.starts[:-1]) / problems.sizes
         unit = np.minimum(1.0, mean) if isinstance(formulation, NuSVCFormulation) else np.ones(len(pairs))
         with self._monitor() as monitor:
-            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor)
+            gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor, len(pairs) == 1)
             first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)

@@ -108,8 +108,8 @@ class KernelMachine(KernelParameters, Machine):
         spread = variance(X, weight)
         return 1.0 / (d * spread) if spread > 0 else 1.0
 
-    def _make_gram(self, X: Any, n_jobs: int | None, largest: int, monitor: Monitor) -> Gram:
-        """The Gram for problems of up to ``largest`` samples."""
+    def _make_gram(self, X: Any, n_jobs: int | None, largest: int, monitor: Monitor, alone: bool = True) -> Gram:
+        """The Gram for problems of up to ``largest`` samples, of which there is one or not."""
         if self.kernel == "precomputed":
             threads = th.count(n_jobs)
             return PrecomputedGram(X, threads=threads, largest=check_symmetric(X, monitor.stop_now, threads))
@@ -119,7 +119,8 @@ class KernelMachine(KernelParameters, Machine):
             return Factored(centred(Rows.of(X, n_jobs), self._centre))
         gram = KernelGram(self._kernel_, centred(X, self._centre), n_jobs)
         named = self.solver if isinstance(self.solver, str) else ""
-        whole = largest == gram.n
+        # Samples of weight 0 take no part: what is made for all costs at most twice what it would without them.
+        whole = alone and 2 * largest > gram.n
         often = named == "pcg" or (named == "auto" and gram.n >= NEAR_FROM)
         if self.kernel == "wendland" or (self.kernel == "rbf" and often and whole):
             near = near_or_not(gram)
