@@ -296,6 +296,18 @@ def test_a_factor_of_low_rank_where_pair_steps_crawl(machine):
     assert np.max(machine.certificate_.violation) <= machine.tol
 
 
+@pytest.mark.parametrize("cache_size", ["auto", 0.05])
+def test_newton_where_costs_of_all_sizes_stop_pair_steps(cache_size):
+    """A squared loss adds 1 / (2 C_i) to the diagonal: here from 5e-9 to 0.5."""
+    rng = np.random.default_rng(1)
+    X, weight = rng.normal(size=(1000, 5)), 10.0 ** rng.uniform(-4, 4, 1000)
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=1000)
+    machine = SVR(loss="squared_epsilon_insensitive", C=1e4, gamma=0.3, epsilon=0.01, cache_size=cache_size)
+    machine.fit(X, y, weight)
+    assert machine.status_ is Status.CONVERGED and machine.solver_ == "newton"
+    assert machine.certificate_.relative_gap < 1e-9
+
+
 @pytest.mark.parametrize("absent, lowered", [(0, True), (100, True), (700, False)])
 def test_samples_of_weight_0_do_not_keep_a_factor_away(absent, lowered, monkeypatch):
     """Unless most are absent, for which a factor would be made in vain."""

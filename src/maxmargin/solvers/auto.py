@@ -187,7 +187,9 @@ class Auto:
         form = linear_form(qp.H)
         dense = qp.n <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
         small = qp.n <= self.dense_up_to if form is None else form.rows.d <= NEWTON_UP_TO
-        newton = [Try("newton")] * (small and qp.primal is not None and qp.primal.loss.smooth)
+        # As the interior method it has the matrix whatever a cache may hold: it is worth nothing without.
+        whole = Try("newton", {"cache_size": "auto"})
+        newton = [whole] * (small and qp.primal is not None and qp.primal.loss.smooth)
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
             return [mpd, *newton, Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
