@@ -165,6 +165,34 @@ def test_restrict_keeps_what_is_known():
     assert gram.evals == before + 3 * 5
 
 
+@given(data=st.data())
+@settings(max_examples=200)
+def test_rows_that_are_moved_side_by_side_do_not_meet(data):
+    """Any order of theirs gives the same, the last ones first for example, and threads have something to share."""
+    n = data.draw(st.integers(20, 60), label="n")
+    asked = np.array(data.draw(st.lists(st.integers(0, n - 1), unique=True, min_size=n // 2)))
+    keep = np.sort(data.draw(st.lists(st.integers(0, n - 1), unique=True, min_size=1)))
+    few = data.draw(st.integers(1, 5), label="rows that are worth a thread")
+    shared = []
+
+    def backwards(leaf, rows, *_, **__):
+        shared.append(rows)
+        for row in reversed(range(rows)):
+            leaf(row, row + 1)
+
+    K = numbered(n)
+    cache = RowCache(rows_of(K), n * row_bytes(n))
+    cache.fetch(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.th, "grain", lambda cost: few)
+        patch.setattr(module.th, "spread", backwards)
+        cache.restrict(keep)
+    check_books(cache)
+    np.testing.assert_array_equal(cache.slab[: cache.filled], K[np.ix_(keep[cache.owner[: cache.filled]], keep)])
+    if len(keep) <= n // 2 and cache.filled > 2 * few + 2:
+        assert shared
+
+
 @pytest.mark.parametrize("n", [24, 25, 26, 27, 28, 29, 30])
 @pytest.mark.parametrize("rows", [2, 3.3, 20, 50])
 def test_restrict_keeps_rows_whatever_the_budget(n, rows):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import memory
+from .. import threads as th
 from .._jit import jit
 from .base import Gram
 
@@ -163,12 +164,36 @@ class RowCache:
         source = slot[index[known]]
         self._lay_out(part)
         known, source = known[: self.capacity], source[: self.capacity]
-        compact_rows(self.buffer, source, n, index)
+        self._compact(source, n, index)
         self.filled = len(known)
         self.limit = max(self.limit, self.filled)
         self.slot[known] = np.arange(self.filled)
         self.owner[: self.filled] = known
         self.used[: self.filled] = used[source]
+
+    def _compact(self, source: np.ndarray, n: int, columns: np.ndarray) -> None:
+        """Row k of the narrower layout <- columns of row source[k] of the wider one, in place; both ascend.
+
+        Rows may be moved side by side as far as they are written to before the first of them begins. The first few are
+        moved one after the other: then nothing is overwritten before it is read.
+        """
+        m, buffer, threads = max(1, len(columns)), self.buffer, self.gram.threads
+        few, done = th.grain(m), 0
+
+        def side_by_side(first: int, stop: int) -> None:
+            def leaf(a: int, b: int) -> None:
+                compact_rows(buffer, source, n, columns, first + a, first + b)
+
+            th.spread(leaf, stop - first, threads, few, align=1)
+
+        while done < len(source):
+            apart = min(len(source), int(source[done]) * n // m)
+            if apart - done > few:
+                side_by_side(done, apart)
+                done = apart
+            else:
+                compact_rows(buffer, source, n, columns, done, min(len(source), done + few))
+                done += few
 
     def restart(self, gram: Gram) -> None:
         """Go on with another Gram in the same memory, none of its rows known."""
@@ -176,13 +201,10 @@ class RowCache:
 
 
 @jit
-def compact_rows(buffer, source, n, columns):
-    """Row k of the narrower layout <- columns of row source[k] of the wider one, in place.
-
-    source and columns ascend, so that nothing is overwritten before it is read.
-    """
+def compact_rows(buffer, source, n, columns, start, stop):
+    """Rows start to stop of the narrower layout, in this order."""
     m = len(columns)
-    for k in range(len(source)):
+    for k in range(start, stop):
         base = source[k] * n
         for c in range(m):
             buffer[k * m + c] = buffer[base + columns[c]]

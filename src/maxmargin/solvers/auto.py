@@ -237,13 +237,14 @@ def newton_pays(qp: QP, cache_size: float | str = "auto", least: int = Auto.nois
         return False
     drawn = np.random.default_rng(0).permutation(qp.n)[: max(NOISE_SAMPLES)]
     K = as_gram(erm.K).take(drawn).dense()
-    counts = []
+    counts, known = [], np.zeros(0)
     for size in NOISE_SAMPLES:
-        index = drawn[:size]
+        index, start = drawn[:size], np.concatenate([known, np.zeros(size - len(known))])
         phi = erm.phi[:, index] if len(erm.phi) else erm.phi
         part = ERM(as_gram(K[:size, :size]), erm.y[index], erm.cost[index] * (qp.n / size), erm.loss, phi)
-        found = Newton(growing=False).solve(part, Goal(violation=SAMPLE_TOL * float(np.abs(qp.p).mean() or 1.0)))
-        counts.append(max(1, int(np.count_nonzero(found.beta))))
+        goal = Goal(violation=SAMPLE_TOL * float(np.abs(qp.p).mean() or 1.0))
+        known = Newton(growing=False).solve(part, goal, start).beta
+        counts.append(max(1, int(np.count_nonzero(known))))
     few, more = counts
     share = more / NOISE_SAMPLES[1] * (more / few / 2) ** np.log2(qp.n / NOISE_SAMPLES[1])
     budget = cache_bytes(cache_size)
