@@ -214,14 +214,17 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         coef = pairs.published(place[self.support_], self.n_support_, dense(self.dual_coef_))
         shift = 0.0 if self._W is None else self._W @ self._centre
         scale = np.where(shape.found > 0.0, shape.found, 1.0)
-        eta = np.column_stack([(self.intercept_ + shift) * scale, -shape.found])
+        eta = np.array([(self.intercept_ + shift) * scale, -shape.found]).T
         eta = eta[:, int(not self.fit_intercept) : 2 if isinstance(self, NuSVC) else 1]
-        beta = coef * np.repeat(scale, problems.sizes)
-        if len(problems.sign):
-            beta = beta * problems.sign
-        for bound in (problems.lower, problems.upper):  # what was divided by a margin and multiplied again
-            near = np.isfinite(bound) & (np.abs(beta - bound) <= DUST * np.abs(bound))
-            beta = np.where(near, bound, beta)
+        beta = coef
+        if shape.found.any():  # what was divided by a margin is multiplied again, and lies on its bound again
+            beta = coef * np.repeat(scale, problems.sizes)
+            beta = beta * problems.sign if len(problems.sign) else beta
+            for bound in (problems.lower, problems.upper):
+                near = np.isfinite(bound) & (np.abs(beta - bound) <= DUST * np.abs(bound))
+                beta = np.where(near, bound, beta)
+        elif len(problems.sign):
+            beta = coef * problems.sign
         same = np.abs(eta - found.multipliers) <= SAME * np.abs(found.multipliers)
         if not (np.array_equal(coef, shape.coef) and same.all()):
             # The proofs were about other numbers.

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from .base import Rows
-from .blocks import Block, Dense, Sparse, Stored
+from .blocks import Block, Dense, Sparse, Stored, block_of
 
 __all__ = ["FAR_FROM_ORIGIN", "centred", "far_centre", "may_be_far", "variance"]
 
@@ -88,13 +88,14 @@ def centred(X: Any, centre: np.ndarray) -> Any:
 
 def variance(X: Any, weight: np.ndarray | None = None) -> float:
     """The variance of all entries of X, zeros included, a row counting as its weight; accurate wherever they are."""
-    rows = X if isinstance(X, Rows) else Rows.of(X, 1)
+    rows = X if isinstance(X, Rows) else Rows([block_of(X)], 1)
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
     total = float(weight.sum()) * rows.d
     with _one_thread(rows):
-        mean = sum(float(weight[a:b] @ _row_sums(tile)) for a, b, tile in _tiles(rows)) / total
-        first, second = np.sum([_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)], axis=0) / total
-    return max(0.0, float(second - first * first))
+        mean = sum(_weighed(tile, weight[a:b]) for a, b, tile in _tiles(rows)) / total
+        powers = [_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)]
+    first, second = (sum(column) / total for column in zip(*powers, strict=True))
+    return max(0.0, second - first * first)
 
 
 def _sample(n: int) -> np.ndarray:
@@ -107,16 +108,18 @@ def _one_thread(rows: Rows) -> AbstractContextManager:
     return th.blas_limit(1) if rows.work > SHORT_PRODUCT else nullcontext()
 
 
-def _row_sums(tile: Dense | Sparse) -> np.ndarray:
-    """Σ x of each row; by SciPy where it is sparse, since a first fit would wait for a leaf of ours."""
-    return (tile.data if isinstance(tile, Dense) else tile.csr()) @ np.ones(tile.d)
+def _weighed(tile: Dense | Sparse, weight: np.ndarray) -> float:
+    """Σ w x over all entries; by SciPy where they are sparse, since a first fit would wait for a leaf of ours."""
+    if isinstance(tile, Dense):
+        return float((weight @ tile.data).sum())
+    return float(weight @ (tile.csr() @ np.ones(tile.d)))
 
 
 def _powers(tile: Dense | Sparse, weight: np.ndarray, mean: float) -> tuple[float, float]:
     """Σ w (x − mean) and Σ w (x − mean)² over all entries of a tile."""
     if isinstance(tile, Dense):
         x = tile.data - mean
-        return float(weight @ x.sum(axis=1)), float(weight @ np.einsum("ij,ij->i", x, x))
+        return float((weight @ x).sum()), float((weight @ (x * x)).sum())
     length = np.diff(tile.indptr)
     x, w = np.asarray(tile.csr().data, np.float64) - mean, np.repeat(weight, length)
     absent = float(weight @ (tile.d - length))

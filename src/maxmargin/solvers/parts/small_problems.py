@@ -282,7 +282,7 @@ class _Run:
         self.problems, self.tol, self.threads, self.monitor, self.pieces = problems, tol, threads, monitor, pieces
         most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
         self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
-        self.most = np.broadcast_to(np.asarray(most, np.int64), count).copy()
+        self.most = np.full(count, most, np.int64)
         self.beta = np.zeros(n) if start is None else np.array(start, np.float64)
         self.product = np.zeros(n)
         self.levels = np.zeros(problems.sums.shape)
