@@ -11,8 +11,10 @@ nor a step of Python for each pair.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -149,7 +151,7 @@ def decide_pairs(
     few = dual.shape[1] < FEW_VECTORS * k
     coef = np.ascontiguousarray(dual.T) if few else dual.T
     intercept = np.ascontiguousarray(intercept, np.float64)
-    step = int(np.clip(PARTS_BYTES // (8 * k * (k - 1)), 1, min(MOST_ROWS, max(1, n))))
+    step = max(1, min(PARTS_BYTES // (8 * k * (k - 1)), MOST_ROWS, n))
     tiles = _tiles(n_support, max(1, TILE_BYTES // (8 * step)))
     width = {"ovo": len(intercept), "ovr": k}
     out: np.ndarray = np.empty((n, width[shape])) if shape in width else np.empty(n, np.int64)
@@ -187,12 +189,12 @@ def decide_pairs(
 
 def _tiles(n_support: np.ndarray, width: int) -> list[tuple[slice, np.ndarray]]:
     """Support vectors ``width`` at a time: which, and rows (class, its first, its last) for those in it."""
-    edges = np.concatenate([[0], np.cumsum(n_support)])
+    edges = [0, *accumulate(np.asarray(n_support).tolist())]
     tiles = []
-    for start in range(0, int(edges[-1]), width):
-        stop = min(start + width, int(edges[-1]))
-        inside = range(int(np.searchsorted(edges, start, "right")) - 1, int(np.searchsorted(edges, stop, "left")))
-        classes = [(c, max(start, int(edges[c])), min(stop, int(edges[c + 1]))) for c in inside]
+    for start in range(0, edges[-1], width):
+        stop = min(start + width, edges[-1])
+        inside = range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
+        classes = [(c, max(start, edges[c]), min(stop, edges[c + 1])) for c in inside]
         tiles.append((slice(start, stop), np.array([(c, a, b) for c, a, b in classes if a < b])))
     return tiles
 

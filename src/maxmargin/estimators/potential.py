@@ -27,7 +27,16 @@ from ..rows.centre import variance
 from ..solution import Certificate
 from ..solvers import Auto
 from .base import Machine, Problem, Solved, certified_or_as_before
-from .checks import check_kernel, check_labels, check_shared, check_sparse, checked_samples, checked_weight, need
+from .checks import (
+    check_kernel,
+    check_labels,
+    check_shared,
+    check_sparse,
+    checked_samples,
+    checked_weight,
+    few_plain_rows,
+    need,
+)
 from .multiclass import weighed_classes
 from .parameters import documented, says_fit
 
@@ -278,12 +287,15 @@ class _Potential(Machine):
 
     def _decide(self, X: Any) -> np.ndarray:
         """f for each sample and problem; only the relations to the objects that are used are read."""
-        check_is_fitted(self)
-        check_sparse(X)
+        if not hasattr(self, "n_support_"):
+            check_is_fitted(self)
         kernel = self._as_fitted("kernel")
         if kernel in MATRICES:
+            check_sparse(X)
             return self._read(X, kernel) + self.intercept_
-        X = validate_data(self, X, reset=False, **self._options(kernel))
+        if not few_plain_rows(self, X):
+            check_sparse(X)
+            X = validate_data(self, X, reset=False, **self._options(kernel))
         if not self.n_support_:
             return np.zeros((X.shape[0], len(self.intercept_))) + self.intercept_
         function = kernel if callable(kernel) else None

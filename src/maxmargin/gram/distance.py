@@ -43,6 +43,7 @@ ENTRY_ERROR = 1e-12
 TILE = 1 << 17  # entries computed at a time: a megabyte, which stays near a core
 STRETCH = 64  # entries of a row that are looked at together
 EDGE = 1e-4  # error of r² below which a pair that seems out of Wendland's reach has a kernel value of less than 1e-15
+ROUNDING = float(np.finfo(float).eps)
 LOG_LARGEST = 700.0  # exp of it is still finite
 U = np.uint64  # an index without a sign: see rows/leaves.py
 
@@ -63,7 +64,7 @@ def _strength(kernel: Kernel, left: Points, right: Points) -> float:
     terms = left.d
     if left.sparse:
         terms = min(terms, max(int(np.diff(side.data[0]).max(initial=0)) for side in (left, right)))
-    return kernel.steepness * abs(kernel.gamma) * np.finfo(float).eps * (4.0 + terms**0.5)
+    return kernel.steepness * abs(kernel.gamma) * ROUNDING * (4.0 + terms**0.5)
 
 
 def cross(
