@@ -206,7 +206,7 @@ class Relation(Gram):
 
     def along(self, w: np.ndarray) -> np.ndarray:
         """K̃ᵀw for one w or several as columns."""
-        if not w.any():  # as where a fit begins
+        if not np.count_nonzero(w):  # as where a fit begins
             return np.zeros((self.n, *w.shape[1:]))
         if self.T is not None and self.T.size <= SMALL:
             return self.T @ w
@@ -217,7 +217,7 @@ class Relation(Gram):
 
     def pulled(self, beta: np.ndarray) -> np.ndarray:
         """K̃β for one β or several as columns."""
-        if not beta.any():
+        if not np.count_nonzero(beta):
             return np.zeros((self.samples, *beta.shape[1:]))
         if self.T is not None and self.T.size <= SMALL:
             return self.T.T @ beta
