@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as TheirLinearSVC
@@ -49,6 +49,14 @@ def test_l1_beats_or_meets_liblinear(C, kind):
     assert ours.certificate_.relative_gap <= 1e-7
     assert ours.certificate_.dual <= other
     assert ours.status_.converged
+
+
+@pytest.mark.parametrize("C", [0.1, 100.0])
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
+def test_l1_in_units_of_any_size(load, C):
+    """Features of some thousand beside others of some hundredths: Newton's steps are few, as where they are scaled."""
+    model = LinearSVC(penalty="l1", C=C).fit(*load(return_X_y=True))
+    assert model.status_.converged and np.max(model.n_iter_) <= 100
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "huber"])

@@ -17,7 +17,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.rows import Rows
 from maxmargin.solution import Status
 from maxmargin.solvers import MPD, SOLVERS, Auto, Decomposition, InteriorPoint, judged, run
-from maxmargin.solvers.auto import Try, mixed
+from maxmargin.solvers.auto import Try, low_rank_or_not, mixed
 from maxmargin.solvers.parts.reach import LOOKS_A_FETCH, out_of_reach, pair_patience, slope_rounding
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 from watchdog import within
@@ -325,3 +325,11 @@ def test_a_kernel_of_full_rank_stays_with_pair_steps():
     X = np.random.default_rng(0).normal(size=(1000, 20))
     qp = CSVC(C=1.0).qp(Samples(KernelGram(Kernel("rbf", 0.05), X), np.sign(X[:, 0]), np.ones(len(X))))
     assert not any(turn.lowered for turn in Auto(dense_up_to=800).kernel_plan(qp))
+
+
+def test_a_sample_tells_that_a_factor_takes_too_many_columns():
+    """Few columns leave a fifth of this kernel; that a hundred leave too much is seen without most of its rows."""
+    X = np.random.default_rng(0).normal(size=(20000, 6))
+    gram = KernelGram(Kernel("rbf", 0.02), X)
+    assert low_rank_or_not(gram, False) is gram
+    assert gram.evals < 20 * len(X)

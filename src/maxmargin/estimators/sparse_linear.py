@@ -35,6 +35,8 @@ FIRST = 128  # features of the first working set, and added at least
 INNER = 0.3  # of the largest violation of all is what a working set may keep
 NEWTON_STEPS = 30  # on one working set
 MODEL = 0.1  # of a working set's violation is what its model may keep
+WHOLE_MODEL = 1e-6  # of it where the matrix of the model is known: what is left along the bias, or along a feature in a
+# small unit, is next to nothing beside the largest violation, and sends each of the next steps astray
 SWEEPS = 10  # on the loss itself
 SETTLED = 0.1  # of a working set's weights may be 0 where Newton steps are worth it
 CAUTION = 0.1  # of the share of that parabola is left after a whole step
@@ -202,7 +204,7 @@ class SparseProblem:
             steps += 1
             bend = (1.0 - caution) * self.loss.curvature(m) + caution * self.loss.secant(m)
             try:
-                new = self._model(Z, self.cost * bend, g, x, eps, MODEL * worst, monitor)
+                new = self._model(Z, self.cost * bend, g, x, eps, worst, monitor)
             except Stopped:
                 steps -= 1
                 break
@@ -249,10 +251,10 @@ class SparseProblem:
         g: np.ndarray,
         x: np.ndarray,
         eps: np.ndarray,
-        tolerance: float,
+        worst: float,
         monitor: Monitor,
     ) -> np.ndarray:
-        """Where the second-order model of the loss with the penalty itself is least."""
+        """Where the second-order model of the loss with the penalty itself is least; ``worst``: the violation at x."""
 
         def ridge(diagonal: np.ndarray) -> float:
             largest = float(diagonal.max())
@@ -260,12 +262,12 @@ class SparseProblem:
 
         sparse = SparseModel(Z, curve) if sp.issparse(Z) else None
         if sparse is not None and sparse.suits:
-            return sparse.least(x, g, eps, ridge(sparse.square), tolerance, monitor)
+            return sparse.least(x, g, eps, ridge(sparse.square), MODEL * worst, monitor)
         H = self._curvature(Z, curve, monitor.look)
         H[np.diag_indices(len(H))] += ridge(np.diag(H))
         free = np.full(len(x), np.inf)
         part = Part(H, g, x, eps, -free, free)
-        part.solve(tolerance, monitor, 1)
+        part.solve(WHOLE_MODEL * worst, monitor, 1)
         return part.beta
 
     def _curvature(self, Z: Any, curve: np.ndarray, look: Callable[[], object]) -> np.ndarray:

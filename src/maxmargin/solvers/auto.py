@@ -275,15 +275,20 @@ def low_rank_or_not(gram: Gram, parametric: bool, stop: Callable[[], object] = l
     least, most = (PARAMETRIC_FROM, LOWERED_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
     if gram.n < least or stop():
         return gram
-    if not _may_be_low_rank(gram, PROBE_ROWS, PROBE_RANK, stop):
+    if not _may_be_low_rank(gram, PROBE_ROWS, PROBE_RANK, stop=stop):
+        return gram
+    # The factor of a part needs no more columns than that of the whole, and tells so in a part of the time.
+    if gram.n >= 2 * PROBE_ROWS and not _may_be_low_rank(gram, PROBE_ROWS, most, ROUNDED_SOLUTION, stop):
         return gram
     return low_rank(gram, ROUNDED_SOLUTION, most, stop=stop) or gram
 
 
-def _may_be_low_rank(gram: Gram, rows: int, columns: int, stop: Callable[[], object] = lambda: None) -> bool:
+def _may_be_low_rank(
+    gram: Gram, rows: int, columns: int, error: float = PROBE_ERROR, stop: Callable[[], object] = lambda: None
+) -> bool:
     """Whether so few columns leave so little of some rows of a kernel matrix, or of a view of one, that it may be."""
     some = np.linspace(0, gram.n - 1, min(gram.n, rows)).astype(np.int64)
-    return lowered(gram.take(some), PROBE_ERROR, columns, stop=stop) is not None
+    return lowered(gram.take(some), error, columns, stop=stop) is not None
 
 
 def _lowered(qp: QP, monitor: Monitor) -> QP | None:
