@@ -124,7 +124,7 @@ def make_points(X: Any, kernel: Kernel, like: Points | None = None, threads: int
     data = values.astype(np.float64, copy=False)
     weight = np.abs(data) if kernel.code == LAPLACIAN else data * data
     norms = np.asarray(sp.csr_array((weight, indices, indptr), shape=(n, d)).sum(axis=1)).ravel()
-    return Points(_triple(*entries, dtype), norms, d, dtype)
+    return Points(_triple(indptr, indices, values, dtype), norms, d, dtype)
 
 
 def _entries(X: Any, dtype: np.dtype, if_quick: bool, threads: int) -> tuple | None:
