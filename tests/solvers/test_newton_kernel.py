@@ -224,3 +224,13 @@ def test_conjugate_gradients_that_were_slow_on_a_sample_are_tried_again(monkeypa
     assert model.status_.converged
     assert len(sizes) >= 3
     assert all(b // 15 >= 2 * (a // 15) for a, b in zip(sizes, sizes[1:], strict=False))  # not at each step
+
+
+def test_a_factor_ends_what_conjugate_gradients_do_not():
+    """Costs of all sizes: what they leave of a system is as large as all that is left to do."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1000, 5))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=1000)
+    weight = 10.0 ** rng.uniform(-4, 4, 1000)
+    machine = SVR(loss="squared_epsilon_insensitive", gamma=0.3, epsilon=0.01, solver=Newton(direct=100), tol=1e-2)
+    assert machine.fit(X, y, weight).status_ is Status.CONVERGED

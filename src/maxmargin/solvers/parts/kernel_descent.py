@@ -10,7 +10,8 @@ nothing, steps end at the minimum along them from then on (the line search of PR
 
 **Systems.** Up to some hundred points in S, a Cholesky factor that is changed rather than made anew (active_factor.py).
 Above, conjugate gradients with products only, preconditioned by a partial Cholesky factor of K, to a share
-of D β, which is what points in S lack. Where they take as long as a factor would, the factor takes over.
+of D β, which is what points in S lack. Where they take as long as a factor would, or lead nowhere, the factor takes
+over.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Descent:
         self.factor: ActiveFactor | None = None
         self.preconditioner: PartialCholesky | None = None
         self.in_vain = 0  # products that were not enough for conjugate gradients, and took as long as a factor
+        self.inexact = False  # whether the last system was solved by them
+        self.exactly = False  # whether systems are factored from now on, however large they are
 
     def join(self, values: np.ndarray) -> None:
         """Points have joined, where Kβ has these values."""
@@ -113,7 +116,9 @@ class Descent:
             if stop or owner.steps >= owner.most:
                 return stop or owner.spent
             if progress.stalled(value, violation):
-                return Status.STALLED
+                if not (self.inexact and self.products.fits(owner.sv)):
+                    return Status.STALLED
+                progress, self.exactly = Progress(), True  # what conjugate gradients leave undone is all that is left
             if progress.lower:
                 kept, trusted = (self.beta, self.g, owner.eta), 0
             elif trusted == TRUSTED:
@@ -169,7 +174,8 @@ class Descent:
         owner, products, E = self.owner, self.products, self.risk.A[:, S].T
         # A system twice as large may have twice as many products, and needs hardly more of them.
         most = products.a_factor(len(S))
-        if len(S) > owner.direct and most >= 2 * self.in_vain:
+        self.inexact = False
+        if len(S) > owner.direct and not self.exactly and most >= 2 * self.in_vain:
             rank = min(CG_RANK, len(S) // CG_SHARE)
             if self.preconditioner is None:
                 self.preconditioner = PartialCholesky(products, rank, owner.seed)
@@ -180,6 +186,7 @@ class Descent:
             slack = FORCING * wrong, FORCING * d[S], self.beta[S]
             found = projected_cg(products, S, d[S], right, E, lack, inverse, slack, most, self.monitor, others)
             if found.solved or not products.fits(len(S)):
+                self.inexact = True
                 return found.x, found.mu, found.Kx
             self.in_vain = most
         assert self.factor is not None
