@@ -6,6 +6,7 @@ import pytest
 from cases import verdict_on
 from maxmargin.formulations import PSVM, Samples
 from maxmargin.gram import Relation
+from maxmargin.problem import QP
 from maxmargin.solvers import solve
 
 RNG = np.random.default_rng(0)
@@ -80,3 +81,18 @@ def test_constant_targets_need_no_column():
     qp, solution, f = fit(PSVM(1.0, 0.1), y=np.full(40, 4.2))
     assert not solution.beta.any()
     np.testing.assert_allclose(f, 4.2)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0, np.inf])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.3, 2.0])
+def test_the_bound_by_the_box_is_that_of_any_problem(C, epsilon):
+    """At any point; the bound by a scaled residual takes its place only where it is smaller."""
+    qp = PSVM(C, epsilon).qp(Samples(Relation.of(K, ONES), Y, ONES))
+    rng = np.random.default_rng(4)
+    for used in (0.0, 0.3, 1.0):
+        beta = np.clip(np.where(rng.random(qp.n) < used, rng.normal(size=qp.n), 0.0), -C, C)
+        slope = qp.times(beta) + qp.p
+        plain, own = QP._bounds(qp, beta, np.zeros(0), slope), qp._bounds(beta, np.zeros(0), slope)
+        assert own[0] <= plain[0] * (1 + 1e-12) + 1e-12
+        if np.isfinite(own[1]):
+            np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)

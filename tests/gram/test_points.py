@@ -44,6 +44,17 @@ def test_cross_and_weigh(name, sides, dtype):
 
 
 @every_kernel
+@pytest.mark.parametrize("n", [1, 255, 700])  # points: 700 are three tiles
+def test_a_matrix_of_points_with_themselves_is_computed_by_halves(name, n):
+    X = np.random.default_rng(n).normal(size=(n, 5))
+    kernel = KERNEL_CASES[name]
+    points, copies = make_points(X, kernel), make_points(X.copy(), kernel)
+    K = cross(kernel, points, points)
+    np.testing.assert_allclose(K, cross(kernel, points, copies), rtol=1e-12, atol=1e-12 * np.abs(K).max())
+    np.testing.assert_array_equal(K, cross(kernel, points, points, threads=2))
+
+
+@every_kernel
 def test_new_points_may_come_in_another_form(name, sides):
     left, right, _ = sides
     kernel = KERNEL_CASES[name]

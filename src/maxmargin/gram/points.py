@@ -184,14 +184,18 @@ def cross(
     # What all pieces share: side by side they wait for Python, not for each other.
     rows, columns, dtype, norms_left, norms = left.data, right.data, right.dtype, left.near_norms, right.near_norms
     linear = kernel.code == LINEAR
+    symmetric = left is right and slots is None
 
     def fill(a: int, b: int) -> None:
-        """Product and kernel of a tile that is still near when the kernel is applied."""
+        """Product and kernel of a tile that is still near when the kernel is applied; of a symmetric matrix a half."""
         tile = np.asarray(columns[a:b], dtype).T
         if contiguous:
-            np.matmul(rows, tile, out=target[:, a:b])
+            top = b if symmetric else left.n
+            np.matmul(rows[:top], tile, out=target[:top, a:b])
             if not linear:
-                transform(target, a, b, *spec, norms_left, norms)
+                transform(target[:top], a, b, *spec, norms_left[:top], norms)
+            if symmetric:
+                target[a:b, :a] = target[:a, a:b].T
             return
         block = rows @ tile
         if not linear:
