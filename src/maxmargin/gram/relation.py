@@ -115,7 +115,8 @@ class Relation(Gram):
 
         def load(a: int, b: int, out: np.ndarray | None = None, threads: int = 1) -> np.ndarray:
             cost.evals += (b - a) * right.n
-            return cross(kernel, left.take(slice(a, b)), right, out, threads=threads)
+            part = left if b - a == left.n else left.take(slice(a, b))  # where it is the right side, a half will do
+            return cross(kernel, part, right, out, threads=threads)
 
         if not memory.fits(8 * left.n * right.n):
             return cls._corrected(Rows(Stored(load, left.n, right.n).split(threads), n_jobs), weight, cost, look)
