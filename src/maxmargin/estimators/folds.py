@@ -4,10 +4,11 @@ A calibration is fitted to such decisions. Copies of a sample are in the same fo
 and not by where it stands.
 
 Machines of folds start from the coefficients of the fit. Those of C-SVC are found together where they are small, on the
-support vectors of the fit and as many samples that would be the next: their rows of the matrix are computed once for
-all folds. A product of these rows gives the decisions of all samples by all machines. It decides the folds, and shows
-samples that a machine should have seen: with these it is solved again. Where they are larger, one pass over the matrix
-takes the coefficients of each fold away, and what changes then is found with the rows of coefficients that change.
+support vectors of the fit and as many samples that would be the next: entries of the matrix are computed once for all
+folds. A product gives the decisions of all samples by all machines. It decides the folds, and shows samples that a
+machine should have seen: with these it is solved again. Where they are larger, one pass over the matrix takes the
+coefficients of each fold away. What changes then is found with the rows of coefficients that change, most of them near
+the margin, and again a product shows what was missed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold",
 FOLDS = 5  # as in LIBSVM
 MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
 SPARE = 20  # samples near the boundary besides
+HALF = 2  # of the samples, the nearest to the margin, have coefficients that may change at first
 ROUNDS = 10  # with more and more samples
 ENTRIES = 1 << 20  # numbers that are hashed, or variables of folds that are solved for, at a time
 
@@ -153,13 +155,14 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
 
     late: list[np.ndarray] = []
     origins = _origins(solving, solved, gram, folds, todo)
+    order = np.argsort(np.abs(solved.qp.gradient(start, solved.solution.multipliers))) if origins else folds[:0]
 
     def decide(number: int) -> None:
         own = folds == number
         if solving.monitor.stop_now() is not None:
             late.append(own)
         elif number in origins:
-            out[own] = _moved(solving, gram, problem, origins[number], own)
+            out[own] = _moved(solving, gram, problem, origins[number], own, order)
         else:
             out[own] = _decided(solving, gram, problem, start, own)
 
@@ -301,19 +304,48 @@ def _origins(
     return {number: _Origin(columns[:, q], values[:, q]) for q, number in enumerate(todo)}
 
 
-def _moved(solving: Solving, gram: Gram, problem: Problem, origin: _Origin, own: np.ndarray) -> np.ndarray:
+def _moved(
+    solving: Solving, gram: Gram, problem: Problem, origin: _Origin, own: np.ndarray, order: np.ndarray
+) -> np.ndarray:
     """The decisions of the samples ``own`` by the machine of the others, which is found by what changes.
 
-    With β = β₀ + δ the program has −(Kβ₀ + p) for −p, and only rows of coefficients that change are looked at.
+    With β = β₀ + δ the program has −(Kβ₀ + p) for −p, and only rows of coefficients that change are looked at. Most of
+    these are near the margin: ``order`` has those first, and δ is found on the first half. The product Kδ, which the
+    decisions need anyway, shows what should change besides. With that it goes on from β.
     """
     qp = closed(problem.formulation, Samples(gram, problem.y, problem.weight), own)
-    beta = origin.beta
-    slope = origin.values if qp.ridge is None else origin.values + qp.ridge * beta
-    change = replace(qp, p=qp.p + slope, lower=qp.lower - beta, upper=qp.upper - beta, b=qp.b - qp.A @ beta)
     goal = solving.goal(replace(problem, y=problem.y[~own], weight=problem.weight[~own]))
-    solution = solving.solver.solve(change, goal, np.zeros(qp.n), solving.monitor.part(problem.label))
-    decision = problem.formulation.decision(qp, replace(solution, beta=beta + solution.beta))
-    return (origin.values + change.times(solution.beta))[own] + decision.intercept
+    monitor = solving.monitor.part(problem.label)
+    beta = origin.beta
+    slope = origin.values if qp.ridge is None else origin.values + qp.ridge * beta  # Hβ
+    order = order[~own[order]]
+    near = np.sort(order[: max(BATCH_POINTS, len(order) // HALF)])
+    if len(qp.A) and not qp.lower[near].sum() <= beta[near].sum() - beta.sum() <= qp.upper[near].sum():
+        near = np.sort(order)  # a fold of much weight has left a sum that these cannot make up for
+    while True:
+        start = replace(qp, p=qp.p + slope, lower=qp.lower - beta, upper=qp.upper - beta, b=qp.b - qp.A @ beta)
+        solution = solving.solver.solve(_part(start, near), goal, np.zeros(len(near)), monitor)
+        change = np.zeros(qp.n)
+        change[near] = solution.beta
+        beta, slope = qp.settled(beta + change), slope + start.times(change)
+        s = qp.gradient(beta, solution.multipliers, slope)
+        falls = np.maximum(np.where(beta < qp.upper, -s, 0.0), np.where(beta > qp.lower, s, 0.0))
+        falls[near] = 0.0
+        missed = np.flatnonzero(falls > goal.violation)
+        if not len(missed) or monitor.stop_now() is not None:
+            break
+        near = np.sort(np.concatenate([near, missed]))
+    decision = problem.formulation.decision(qp, replace(solution, beta=beta))
+    values = slope if qp.ridge is None else slope - qp.ridge * beta
+    return values[own] + decision.intercept
+
+
+def _part(qp: QP, index: np.ndarray) -> QP:
+    """The problem of these variables; the others are 0."""
+    return replace(
+        qp, H=qp.H.take(index), p=qp.p[index], lower=qp.lower[index], upper=qp.upper[index], eps=qp.eps[index],
+        A=qp.A[:, index], primal=None,
+    )  # fmt: skip
 
 
 def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np.ndarray) -> np.ndarray:
