@@ -47,6 +47,7 @@ def newton_finish(
     known = np.zeros(0, np.int64)
     block = np.zeros((0, 0))
     start = _objective(qp, beta, v)
+    refused = np.zeros(len(beta), np.bool_)  # set free once, but the joint step would have pushed them out
     scale = ROUNDED_SOLUTION * max(1.0, float(np.abs(v).max(initial=0.0)))
     for _ in range(ROUNDS):
         F = np.flatnonzero(free)
@@ -59,8 +60,8 @@ def newton_finish(
             delta = _newton_step(block, target, groups.basis(F))
             wrong = (direction[F] * delta < 0) & (beta[F] == 0) & (qp.eps[F] > 0)
             wrong |= ((beta[F] <= qp.lower[F]) & (delta < 0)) | ((beta[F] >= qp.upper[F]) & (delta > 0))
-            if wrong.any():  # set free, but the joint step would push them out: they stay
-                free[F[wrong]] = False
+            if wrong.any():  # they stay, or would come back and be refused in turns
+                free[F[wrong]], refused[F[wrong]] = False, True
                 continue
             length, blocked = _longest_step(qp, beta[F], direction[F], F, delta)
             new = beta[F] + length * delta
@@ -73,7 +74,7 @@ def newton_finish(
             v -= gram.combine(F, change)
             if blocked is not None:
                 continue
-        loose = [(i, sign) for i, sign in groups.wanting(qp, beta, v, scale) if not free[i]]
+        loose = [(i, sign) for i, sign in groups.wanting(qp, beta, v, scale) if not free[i] and not refused[i]]
         if not loose:
             break
         for i, sign in loose:
