@@ -77,6 +77,23 @@ def test_nobody_on_one_side(name, sides):
     assert weigh(kernel, a, np.ones((130, 2)), b.take(none)).shape == (0, 2)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_taken_are_those_of_scipy(dtype):
+    X = sp.random_array((40, 30), density=0.1, rng=np.random.default_rng(2), format="csr").astype(dtype)
+    points = make_points(X, KERNEL_CASES["rbf"])
+    assert points.sparse
+    some = points.take(slice(7, 35))  # whose offsets do not begin at 0
+    drawn = np.random.default_rng(3).integers(0, 28, 50)
+    for index in (drawn, drawn.astype(np.int32), drawn[:0], np.arange(28), np.arange(28) % 3 == 0):
+        part, expected = some.take(index), X[7:35][index]
+        assert part.dtype == dtype
+        assert [a.dtype for a in part.data] == [np.int64, np.int32, dtype]
+        np.testing.assert_array_equal(part.data[0], expected.indptr)
+        np.testing.assert_array_equal(part.data[1], expected.indices)
+        np.testing.assert_array_equal(part.data[2], expected.data)
+        np.testing.assert_array_equal(part.norms, some.norms[index])
+
+
 def test_take_and_slices(sides):
     left, _, make = sides
     kernel = KERNEL_CASES["rbf"]

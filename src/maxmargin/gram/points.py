@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from .. import threads as th
 from ..rows.blocks import SPARSE_DENSITY, entries_of
+from ..rows.leaves import csr_take
 from .kernels import LAPLACIAN, LINEAR, Kernel, Q, sparse_tiles, transform
 
 __all__ = ["Points", "check_finite", "make_points", "cross", "weigh"]
@@ -68,10 +69,11 @@ class Points:
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.n)
             return Points((indptr[start : stop + 1], indices, data), self.norms[index], self.d, self.dtype)
-        # SciPy has one type for offsets and feature numbers: 64 bits for the ones would copy all of the others.
-        offsets = indptr.astype(np.int32) if indptr[-1] <= MOST_FEATURES else indptr
-        rows = sp.csr_array((data, indices, offsets), shape=(self.n, self.d))[index]
-        return Points(_triple(rows.indptr, rows.indices, rows.data, self.dtype), self.norms[index], self.d, self.dtype)
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64, copy=False)
+        edges = np.concatenate([[0], np.cumsum(indptr[index + 1] - indptr[index])])
+        taken = edges, np.empty(edges[-1], np.int32), np.empty(edges[-1], self.dtype)
+        csr_take(indptr, indices, data, index, *taken)
+        return Points(taken, self.norms[index], self.d, self.dtype)
 
     def astype(self, dtype: Any) -> Points:
         """The same points in another precision."""
