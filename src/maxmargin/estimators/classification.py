@@ -161,7 +161,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
             if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
                 left |= problems.rounding(gram, found.beta) > ROUNDED * np.abs(found.proof[:, :2]).max(axis=1)
-            for q in np.flatnonzero(left | ~shape.plain).tolist():
+            for q in (left | ~shape.plain).nonzero()[0].tolist():
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at, goal = problems.qp(q, gram), pairs.at(q), self._goal(problem)
                 moved = Decision(shape.coef[at], shape.intercept[q], shape.found[q])

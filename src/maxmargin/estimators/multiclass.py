@@ -32,7 +32,7 @@ def weighed_classes(
 
     A sample of weight 0 is not there, nor are those of a class of weight 0; "balanced" counts weights as copies.
     """
-    present = np.flatnonzero(weight)
+    present = weight.nonzero()[0]
     classes, labels = _numbered(y[present])
     if class_weight is None:
         factors = np.ones(len(classes))
@@ -101,7 +101,7 @@ class Pairs:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(self.count[self.first] + self.count[self.second])])
+        return _edges(self.count[self.first] + self.count[self.second])
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -110,7 +110,7 @@ class Pairs:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        edges = np.concatenate([[0], np.cumsum(self.count)])
+        edges = _edges(self.count)
         rows = np.empty(self.starts[-1], np.int64)
         merge_classes(self.order, edges, self.first, self.second, self.starts, rows)
         return rows
@@ -122,7 +122,7 @@ class Pairs:
         scikit-learn flips the sign for two classes, so that a positive decision means ``classes_[1]``.
         """
         positive = self.second if self.k == 2 else self.first
-        return np.where(self.labels[self.rows] == np.repeat(positive, self.sizes), 1.0, -1.0)
+        return np.where(self.labels[self.rows] == positive.repeat(self.sizes), 1.0, -1.0)
 
     def at(self, pair: int) -> slice:
         """Where the rows of one pair are."""
@@ -156,9 +156,9 @@ class Pairs:
         column[support] = np.arange(len(support))
         coef = np.zeros(len(self.rows))
         for a in range(0, len(coef), ENTRIES_A_TIME):
-            entries = a + np.flatnonzero(column[self.rows[a : a + ENTRIES_A_TIME]] >= 0)
+            entries = a + (column[self.rows[a : a + ENTRIES_A_TIME]] >= 0).nonzero()[0]
             rows = self.rows[entries]
-            pair = np.searchsorted(self.starts, entries, side="right") - 1
+            pair = self.starts.searchsorted(entries, side="right") - 1
             own = self.labels[rows]
             other = self.first[pair] + self.second[pair] - own
             coef[entries] = dual[other - (other > own), column[rows]]
@@ -167,19 +167,26 @@ class Pairs:
     def layout(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(support, n_support, dual_coef) from the coefficient of each row of each pair."""
         used = np.zeros(len(self.labels), bool)
-        used[self.rows[np.flatnonzero(coef)]] = True
+        used[self.rows[coef.nonzero()[0]]] = True
         support = self.order[used[self.order]]
         column = np.empty(len(self.labels), np.int64)
         column[support] = np.arange(len(support))
         dual = np.zeros((self.k - 1, len(support)))
         for a in range(0, len(coef), ENTRIES_A_TIME):
-            entries = a + np.flatnonzero(coef[a : a + ENTRIES_A_TIME])
+            entries = a + coef[a : a + ENTRIES_A_TIME].nonzero()[0]
             rows = self.rows[entries]
-            pair = np.searchsorted(self.starts, entries, side="right") - 1
+            pair = self.starts.searchsorted(entries, side="right") - 1
             own = self.labels[rows]
             other = self.first[pair] + self.second[pair] - own
             dual[other - (other > own), column[rows]] = coef[entries]
         return support, np.bincount(self.labels[support], minlength=self.k).astype(np.int32), dual
+
+
+def _edges(count: np.ndarray) -> np.ndarray:
+    """Where each of so many begins, and where the last one ends."""
+    edges = np.zeros(len(count) + 1, np.int64)
+    count.cumsum(out=edges[1:])
+    return edges
 
 
 def _sets(count: np.ndarray, most: int) -> np.ndarray:

@@ -168,7 +168,7 @@ class _Potential(Machine):
 
     def _prepare(self, X: Any, weight: np.ndarray) -> None:
         """What of X is there, and which columns there are: ``_rows`` and ``_places`` by their numbers."""
-        self._rows = np.flatnonzero(weight)  # a sample of weight 0 is not there
+        self._rows = weight.nonzero()[0]  # a sample of weight 0 is not there
         paired = X.shape[0] == X.shape[1] if self.kernel == "precomputed" else False
         itself = self.objects is None and self.kernel not in MATRICES
         if itself or paired:  # the samples are the objects: those that are not there are none
@@ -262,7 +262,7 @@ class _Potential(Machine):
 
     def _keep(self, X: Any, found: list[Decision], relation: Relation) -> None:
         """The columns that are used, their coefficients, and what reads them."""
-        used = np.flatnonzero(np.array([decision.coef for decision in found]).any(axis=0))
+        used = np.array([decision.coef for decision in found]).any(axis=0).nonzero()[0]
         self._used = used
         self._beta = np.array([decision.coef[used] for decision in found])
         self._sigma = np.array([decision.scale for decision in found])
