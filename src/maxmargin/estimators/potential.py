@@ -262,7 +262,7 @@ class _Potential(Machine):
 
     def _keep(self, X: Any, found: list[Decision], relation: Relation) -> None:
         """The columns that are used, their coefficients, and what reads them."""
-        used = np.array([decision.coef for decision in found]).any(axis=0).nonzero()[0]
+        used = np.flatnonzero(np.array([decision.coef for decision in found]).any(axis=0))
         self._used = used
         self._beta = np.array([decision.coef[used] for decision in found])
         self._sigma = np.array([decision.scale for decision in found])
