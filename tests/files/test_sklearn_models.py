@@ -76,6 +76,25 @@ def test_probabilities(classes):
     np.testing.assert_allclose(again.predict_proba(X), ours.predict_proba(X), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        maxmargin.SVC(probability=True, calibration="isotonic"),
+        maxmargin.LinearSVC(probability=True),
+        maxmargin.SVR(probability=True),
+        maxmargin.OneClassSVM(probability=True),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_probabilities_that_are_left_out_are_told(model):
+    X, y = data(3)
+    model.fit(X, y)
+    with pytest.warns(UserWarning, match="probabilities are not; use maxmargin.files.save"):
+        theirs = to_sklearn(model)
+    assert not hasattr(theirs, "predict_proba")
+    np.testing.assert_allclose(values(theirs, X), values(model, X), rtol=1e-6, atol=1e-9)
+
+
 def test_precomputed():
     X, y = data()
     theirs = svm.SVC(kernel="precomputed").fit(X @ X.T, y)

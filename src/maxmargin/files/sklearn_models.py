@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..estimators.base import dense
 from ..estimators.calibration import Calibration
 from .models import CLASSIFIERS, KERNEL_MACHINES, LINEAR_MACHINES, as_fitted, kernel_machine, linear_machine
 from .parts import KernelParts, LinearParts
+from .probabilities import has_probabilities
 
 __all__ = ["from_sklearn", "to_sklearn"]
 
@@ -92,7 +94,8 @@ def to_sklearn(model: Any) -> Any:
     """scikit-learn's estimator of the same name that predicts as this fitted one does.
 
     What scikit-learn has no place for is an error: parametric functions, kernels that it does not know. A loss that it
-    does not know is left out: it plays no part in predictions.
+    does not know is left out: it plays no part in predictions. Probabilities other than sigmoids of `SVC` and `NuSVC`
+    are left out with a warning.
     """
     check_is_fitted(model)
     name = _kind(model, ours=True)
@@ -120,6 +123,14 @@ def to_sklearn(model: Any) -> Any:
             )
         found = cls(**params)
         _give_libsvm(found, model, name)
+    if has_probabilities(model) and not getattr(found, "_effective_probability", False):
+        found.set_params(**({"probability": False} if "probability" in params else {}))
+        warnings.warn(
+            f"scikit-learn's {name} was asked for; found a model with probabilities for which it has no place: predictions "
+            "are kept, probabilities are not; use maxmargin.files.save to keep both",
+            UserWarning,
+            stacklevel=2,
+        )
     found.n_features_in_ = model.n_features_in_
     for attribute in ("feature_names_in_", "classes_", "class_weight_"):
         if hasattr(model, attribute):
