@@ -319,3 +319,11 @@ def test_values_too_large_to_be_squared_are_an_error(machine, kernel):
     X, y = np.random.default_rng(0).normal(size=(30, 30)), np.arange(30) % 2
     with pytest.raises(ValueError, match="too large"), np.errstate(all="ignore"):
         machine(kernel=kernel).fit(1e155 * X, y)
+
+
+def test_a_selector_tells_whether_its_path_came_to_its_end():
+    X, y = load_breast_cancer(return_X_y=True)
+    whole = PSVMSelector(epsilon=0.5).fit(X, y)
+    assert whole.status_ is Status.CONVERGED
+    cut = PSVMSelector(epsilon=0.5, callback=lambda step: True).fit(X, y)
+    assert cut.status_ is Status.CALLBACK and cut.epsilon_ > whole.epsilon_

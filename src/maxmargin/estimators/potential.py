@@ -24,7 +24,7 @@ from ..goal import Goal
 from ..gram import Kernel, Relation, Unread
 from ..monitor import Monitor, Stopped
 from ..rows.centre import variance
-from ..solution import Certificate
+from ..solution import Certificate, Status
 from ..solvers import Auto
 from .base import Machine, Problem, Solved, certified_or_as_before
 from .checks import (
@@ -58,6 +58,7 @@ class Path:
     alphas: np.ndarray  # (m, P), or (m, classes, P) with more than two classes
     intercepts: np.ndarray  # (m,) or (m, classes): of the function on the relations as they are
     certificates: list[list[Certificate]]  # for each ε one for each problem
+    status: Status = Status.CONVERGED  # of all solutions, or why one of them or the path ended before its end
 
     @property
     def n_support(self) -> np.ndarray:
@@ -377,6 +378,7 @@ def walk(
     starts: list = [None] * len(qps)
     watches = [monitor.part("") for _ in qps]
     alphas, intercepts, certificates = [], [], []
+    status = Status.CONVERGED
     for epsilon in epsilons:
         here = replace(formulation, epsilon=float(epsilon))
         row, shift, proofs = [], [], []
@@ -389,16 +391,20 @@ def walk(
             row.append(decision.scale * decision.coef)
             shift.append(here.function(asked, decision)[1])
             proofs.append(solution.certificate)
+            status = solution.status if status.converged else status
         alphas.append(row)
         intercepts.append(shift)
         certificates.append(proofs)
-        if monitor.stop_now() is not None or (enough is not None and enough(row)):
+        if enough is not None and enough(row):
+            break
+        if epsilon != epsilons[-1] and (stop := monitor.stop_now()) is not None:
+            status = stop
             break
     monitor.raise_interrupt()
     found, shifts = np.array(alphas), np.array(intercepts)
     if len(qps) == 1:
         found, shifts = found[:, 0], shifts[:, 0]
-    return Path(np.asarray(epsilons[: len(found)]), found, shifts, certificates)
+    return Path(np.asarray(epsilons[: len(found)]), found, shifts, certificates, status)
 
 
 @documented

@@ -73,6 +73,8 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         How good the last machine of the path is; the worst one's where there are several classes.
     certificates_ : list of Certificate
         One for each class against the rest.
+    status_ : Status
+        Whether all machines of the path meet ``tol``, or why one of them or the path ended before.
     n_features_in_ : int
         Features of X.
     feature_names_in_ : ndarray
@@ -155,7 +157,7 @@ class PSVMSelector(SelectorMixin, Exportable, BaseEstimator):
         self._rank(path, wanted, np.max([np.abs(qp.p) for qp in qps], axis=0))
         if self.n_permutations:
             self.pvalues_ = self._significance(relation, targets, weight)
-        self.certificates_ = path.certificates[-1]
+        self.certificates_, self.status_ = path.certificates[-1], path.status
         self.certificate_ = max(self.certificates_, key=lambda found: found.relative_gap)
         return self
 

@@ -126,8 +126,8 @@ def to_sklearn(model: Any) -> Any:
     if has_probabilities(model) and not getattr(found, "_effective_probability", False):
         found.set_params(**({"probability": False} if "probability" in params else {}))
         warnings.warn(
-            f"scikit-learn's {name} was asked for; found a model with probabilities for which it has no place: predictions "
-            "are kept, probabilities are not; use maxmargin.files.save to keep both",
+            f"scikit-learn's {name} was asked for; found a model with probabilities for which it has no place: "
+            "predictions are kept, probabilities are not; use maxmargin.files.save to keep both",
             UserWarning,
             stacklevel=2,
         )
