@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from estimators import by_hand
 from estimators.samples import samples
-from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import PSVC, PSVR, SVC, SVDD, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.estimators import checks
 
 MACHINES = {
@@ -621,3 +621,12 @@ def test_nu_bounds_errors_and_support_vectors(nu):
     assert outside.mean() <= nu <= len(tube.support_) / t.n
     ball = OneClassSVM(nu=nu, tol=1e-6).fit(s.X)
     assert np.mean(ball.decision_function(s.X) < -1e-4) <= nu <= len(ball.support_) / s.n
+
+
+@pytest.mark.parametrize("machine", [SVC(), NuSVC(), PSVC(), LinearSVC()], ids=lambda machine: type(machine).__name__)
+@pytest.mark.parametrize("kind", ["S", object])
+def test_bytes_are_no_labels(machine, kind):
+    """As scikit-learn has it, whatever array they come in: no file could store them."""
+    s = samples("noisy")
+    with pytest.raises(TypeError, match="bytes"):
+        machine.fit(s.X, np.where(s.X[:, 0] > 0, b"high", b"low").astype(kind))

@@ -129,7 +129,7 @@ def check_dimensions(kernel: Kernel, d: int) -> None:
 
 def check_labels(y: np.ndarray) -> None:
     """As scikit-learn's check of classification targets, which most labels pass at first sight."""
-    whole = y.dtype.kind in "biuUS" or (y.dtype.kind == "f" and bool((y == np.rint(y)).all()))
+    whole = y.dtype.kind in "biuU" or (y.dtype.kind == "f" and bool((y == np.rint(y)).all()))
     if y.ndim != 1 or not whole:
         check_classification_targets(y)
 
