@@ -149,14 +149,12 @@ def _finish(a, code, gamma, coef0, degree, norm, norms):
         for k in range(n):
             a[k] = wendland(gamma * max(norm + norms[k] - two * a[k], a.dtype.type(0.0)), degree)
     elif code == POLY:
-        if degree == 3.0:
+        if degree == 2.0 or degree == 3.0 or degree == 4.0 or degree == 5.0:  # by vectors, as no power is
+            odd, high = degree == 3.0 or degree == 5.0, degree >= 4.0
             for k in range(n):
                 x = gamma * a[k] + coef0
-                a[k] = x * x * x
-        elif degree == 2.0:
-            for k in range(n):
-                x = gamma * a[k] + coef0
-                a[k] = x * x
+                square = x * x
+                a[k] = square * (x if odd else one) * (square if high else one)
         else:
             for k in range(n):
                 a[k] = (gamma * a[k] + coef0) ** degree
