@@ -107,9 +107,16 @@ def _largest_share(qp: QP) -> float:
         tau = float(ray @ c) / square
         if 0 <= tau <= 1 and np.abs(tau * ray - c).max() <= FEASIBLE * np.abs(c).max():
             return 1.0
-    scale = np.maximum(np.abs(Q).max(axis=1), np.abs(c))
-    A = np.column_stack([Q, -c]) / scale[:, None]
+    found = _largest_multiple(qp, Q, c)
+    return _largest_multiple(qp, qp.A * unit[:, None], b) or 0.0 if found is None else found
+
+
+def _largest_multiple(qp: QP, rows: np.ndarray, right: np.ndarray) -> float | None:
+    """The largest t ≤ 1 for which rows · β = t · right in the box, or None where rounding keeps it from being found."""
+    scale = np.maximum(np.abs(rows).max(axis=1), np.abs(right))
+    A = np.column_stack([rows, -right]) / np.where(scale > 0.0, scale, 1.0)[:, None]
     cost = np.zeros(qp.n + 1)
     cost[-1] = -1.0
     bounds = np.column_stack([np.append(qp.lower, 0.0), np.append(qp.upper, 1.0)])
-    return float(linprog(cost, A_eq=A, b_eq=np.zeros(len(A)), bounds=bounds, method="highs").x[-1])
+    found = linprog(cost, A_eq=A, b_eq=np.zeros(len(A)), bounds=bounds, method="highs")
+    return None if found.x is None else float(found.x[-1])
