@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import SVC, LinearSVC, host, threads
@@ -226,7 +227,8 @@ def test_concurrent_fits_leave_blas_as_it_was(several):
     y = np.where(rng.normal(size=700) + X[:, 0] > 0, 1, -1)
     before = blas_threads()
     with ThreadPoolExecutor(4) as pool:
-        fits = [pool.submit(machine.fit, X, y) for machine in [SVC(), LinearSVC(), SVC(kernel="poly"), SVC()] * 3]
+        machines = [clone(machine) for machine in [SVC(), LinearSVC(), SVC(kernel="poly"), SVC()] * 3]
+        fits = [pool.submit(machine.fit, X, y) for machine in machines]
         for fit in fits:
             fit.result()
     assert blas_threads() == before
