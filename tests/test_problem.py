@@ -258,6 +258,17 @@ def test_the_judge_says_the_same_of_numbers_and_of_arrays():
         assert not (together & ~np.isfinite(gap)).any() or goal.gap == np.inf
 
 
+def test_no_bound_of_coefficients_that_miss_a_constraint_by_more_than_rounding():
+    """Two points 1e-8 apart, which a function without a penalty tells apart: the optimum is 0, a near miss says 2 C."""
+    phi = np.array([[1.0, 1.0], [0.5, 0.5 + 1e-8]])
+    qp = QP(np.zeros((2, 2)), [1.0, -1.0], [-1.0, 0.0], [0.0, 1.0], phi, [0.0, 0.0])
+    slopes = np.array([-1e8 - 1.0, 2e8])
+    assert qp.certificate(np.zeros(2), slopes).primal < 1e-6  # a bound, whatever β
+    missed = qp.certificate(np.array([-1.0, 1.0]), np.zeros(2))
+    assert missed.dual == 2.0 and missed.gap == missed.violation == 0.0
+    assert not Goal(violation=1e-3, gap=1e-3).met(missed)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("matrix", [Factored, lambda X: PrecomputedGram(X @ X.T)], ids=["features", "kernel"])
 def test_a_point_between_two_others_has_its_own_product(matrix, loss):

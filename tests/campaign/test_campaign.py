@@ -53,6 +53,8 @@ ONCE_FAILED = {
     603864: "columns of all sizes in a quadratic kernel, and a squared loss",
     607529: "costs of all sizes and a squared loss, which Newton alone solves",
     609184: "a function that tells two points apart, both of 1e-5",
+    709049: "ν next to the largest, features of 100, and sums that miss by as little",
+    709137: "functions that must tell points 8e-9 apart: a bound of coefficients that miss a constraint is none",
     712241: "a positive function and one class, where a linear program has one solution, 0",
 }
 

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .. import threads as th
 from ..formulations import Decision, Formulation, Samples, SemiParametric
-from ..goal import Goal
+from ..goal import FEASIBLE, Goal
 from ..gram import Gram, KernelGram, products_of_parts
 from ..monitor import Monitor, fit_began
 from ..problem import QP
@@ -409,9 +409,16 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             if Goal(gap=LOOSE).met(found)
             else "The model may be far from the best one; do not rely on it."
         )
+        missed = (
+            ""
+            if found.infeasibility <= FEASIBLE
+            else (
+                f"Constraints are missed by {found.infeasibility:.1g} of their terms, so that the gap bounds nothing. "
+            )
+        )
         warnings.warn(
             f"{name} stopped early: {self.status_.value}. The gap is {gap} of the objective, the violation "
-            f"{found.violation:.3g}, tol {self.tol:g}. {advice}",
+            f"{found.violation:.3g}, tol {self.tol:g}. {missed}{advice}",
             ConvergenceWarning,
             stacklevel=stacklevel(),
         )

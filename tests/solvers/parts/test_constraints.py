@@ -81,6 +81,19 @@ def test_the_only_feasible_point_is_a_corner():
     np.testing.assert_allclose(Equality.of(qp).feasible(np.zeros(n), qp.lower, qp.upper, qp.eps), np.ones(n))
 
 
+@pytest.mark.parametrize("lack", [1e-6, 1e-8, 1e-10])
+def test_a_lack_whose_square_is_rounding_is_mended(lack):
+    """The only one of its class is at its bound and has to come off it by next to nothing: ν next to the largest."""
+    y = np.append(-np.ones(11), 1.0)
+    A = np.vstack([np.ones(12), y])
+    qp = QP(np.eye(12), np.zeros(12), np.where(y > 0, 0.0, -1.0), np.where(y > 0, 1.0, 0.0), A, [0.0, 2.0 - lack])
+    start = np.zeros(12)
+    start[[1, 5, 11]] = -0.517, -0.483, 1.0
+    beta = Equality.of(qp).feasible(start, qp.lower, qp.upper, qp.eps)
+    assert qp.infeasibility(beta) < 1e-13
+    assert np.abs(beta - start).max() < 2 * lack
+
+
 def test_dependent_rows_are_one_constraint():
     qp, inside = problem(k=2)
     A = np.vstack([qp.A, qp.A[0] - 2.0 * qp.A[1], 1e6 * qp.A[0]])

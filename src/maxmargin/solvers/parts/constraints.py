@@ -224,10 +224,11 @@ def _balance(
         H[np.diag_indices(k)] += ROUNDED_SOLUTION * Q.shape[1]
         step = -np.linalg.solve(H, slope)
         predicted = float(slope @ step)
-        if abs(predicted) <= ROUNDED_VALUE * abs(value):
-            return lam, True  # no step can be told from rounding
         new = look(lam + step)
-        if not new[0] <= value + ARMIJO * predicted:  # where few variables react, a step is too long by any factor
+        if abs(predicted) <= ROUNDED_VALUE * abs(value):  # values cannot tell the step from rounding, slopes can
+            if not np.abs(new[1]).max() < np.abs(slope).max():
+                return lam, True
+        elif not new[0] <= value + ARMIJO * predicted:  # where few variables react, a step is too long by any factor
             length = _along(look, lam, step, Q)
             new = look(lam + length * step)
             if not new[0] < value:

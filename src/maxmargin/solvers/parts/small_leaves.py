@@ -26,6 +26,7 @@ STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems
 NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
 NEWTON_SHARE = 2  # of the work of pair steps, between them
 FLAT = 1e-11  # pivot, relative to the largest, that counts as none
+TINY = np.finfo(np.float64).tiny  # what to divide by instead of 0
 STALL_ROUNDS = 20  # without progress before we give up
 
 single_steps = shared(steps_on.single_steps)
@@ -188,9 +189,13 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
     outside = 0.0
     lack = 0.0
     groups = len(levels)
+    largest = TINY
+    for r in range(edges[0], edges[max(1, groups)]):
+        largest = max(largest, abs(x[r]))
     for g in range(max(1, groups)):
         level = levels[g] if groups > 0 else 0.0
         total = 0.0
+        terms = TINY
         for r in range(edges[g], edges[g + 1]):
             x_r, e, down, up, Hx, linear = x[r], eps[r], lower[r], upper[r], product[r], p[r]
             s = Hx + linear + level
@@ -198,6 +203,7 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
             a = s - d * x_r
             objective += x_r * (0.5 * Hx + linear) + e * abs(x_r)
             total += x_r
+            terms += abs(x_r)
             if d > 0.0:
                 z = min(max((-a - e) / d if a < -e else ((e - a) / d if a > e else 0.0), down), up)
             else:
@@ -210,10 +216,13 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
                 grow = max(grow, -(s + (e if x_r >= 0.0 else -e)))
             if x_r > down:
                 shrink = max(shrink, s + (e if x_r > 0.0 else -e))
-            outside = max(outside, max(down - x_r, x_r - up))
+            beyond = max(down - x_r, x_r - up)
+            if beyond > 0.0:
+                size = max(abs(down), abs(up))
+                outside = max(outside, beyond / (size if 0.0 < size < np.inf else largest))
         if groups > 0:
             price += level * (total - sums[g])
-            lack += abs(total - sums[g])
+            lack = max(lack, abs(total - sums[g]) / (terms + abs(sums[g])))
     dual = -objective - price  # what a sum is missed by has its price (problem.py)
     proof[0] = dual + gap
     proof[1] = dual
