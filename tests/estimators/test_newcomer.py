@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -380,3 +381,12 @@ def test_an_early_stop_says_whether_its_model_can_be_used(steps):
     assert near == (steps > 150)  # both answers are tried
     assert ("can be used as it is" in str(said[0].message)) == near
     assert ("do not rely on it" in str(said[0].message)) != near
+
+
+def test_a_gap_that_bounds_nothing_is_said_to_be_none():
+    """Coefficients that miss a constraint have a dual value that is no bound."""
+    model = SVC().fit([[0.0], [1.0]], [0, 1])
+    model.status_ = Status.STALLED
+    model.certificate_ = replace(model.certificate_, infeasibility=9e-9)
+    with pytest.warns(match=r"Constraints are missed by 9e-09 of their terms, so that the gap bounds nothing\. .*rely"):
+        model._speak()
