@@ -26,6 +26,7 @@ from .models import (
     linear_parts,
     linear_primal,
     linear_rows,
+    middle_bias,
     nu_scale,
     parts_of,
     tolerance,
@@ -46,7 +47,7 @@ MISSED = 1e-11  # of the terms of a constraint: who misses it by more and says s
 LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word
 CLOSE = 0.01  # share of the objective: models that near to their optimum are compared by their predictions
 VISIBLE = 1e-6  # relative: what a decision may lose in sums
-POINTS = 0.05  # accuracy or R² by which predictions may be worse then
+POINTS = 0.05  # accuracy or R² by which predictions may be worse then, or share of 1 − R² where that is above 1
 FEW = 20  # samples on which a score means nothing
 HUGE = 1e100  # an attribute that is of no use
 TIMED = ("hang", "gave up", "modest")
@@ -447,6 +448,9 @@ def _ask_about_linear(problem, model, X, phi, part: LinearPart, value, certifica
         report.fail(
             "worse", f"dual {certificate.dual:.9g} above the primal value {theirs:.9g} of a referee; {certificate}"
         )
+    if problem.params.get("fit_intercept", True) and problem.params.get("intercept_scaling") is None and not phi.size:
+        # w is unique, but where losses pull as much to either side, any bias of an interval is optimal.
+        answer = (answer[0], middle_bias(problem, part.y, part.cost, X @ answer[0], answer[1]), answer[2])
     # A decision of 0 has the sign of a rounding: who has more of these right by chance has nothing ahead.
     size = np.linalg.norm(X, axis=1) * np.linalg.norm(part.w) + abs(part.bias) + np.abs(phi) @ np.abs(part.slopes)
     told = np.abs(X @ part.w + part.bias + phi @ part.slopes) > HAIR * size
@@ -460,7 +464,7 @@ def _ask_about_linear(problem, model, X, phi, part: LinearPart, value, certifica
     # is a bound for its point, too.
     size, allowed = max(abs(theirs), abs(certificate.dual)), min(CLOSE, max(tol, SAME))
     near = theirs - certificate.dual <= allowed * size + rounding and certificate.relative_gap <= CLOSE
-    if near and len(part.y) >= FEW and accuracy[0] < accuracy[1] - POINTS:
+    if near and len(part.y) >= FEW and _behind(*accuracy):
         report.fail("predictions", f"score {accuracy[0]:.3f}, a referee's {accuracy[1]:.3f} at the same objective")
 
 
@@ -475,6 +479,14 @@ def _score(problem: Problem, y, f, weight) -> float:
     spread = weight @ (y - mean) ** 2
     out = np.maximum(0.0, np.abs(f - y) - problem.params.get("epsilon", 0.1 if problem.machine == "SVR" else 0.0))
     return 1.0 - float(weight @ out**2 / spread) if spread > 1e-20 * (weight @ y**2) else 1.0
+
+
+def _behind(ours: float, best: float) -> bool:
+    """Whether a score is worse than rounding and tol make it.
+
+    1 − R² is a ratio of squares: where f is far worse than a constant it is large, and so is what it loses by tol.
+    """
+    return ours < best - POINTS * max(1.0, 1.0 - best)
 
 
 def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], report: Report) -> None:
@@ -511,7 +523,7 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
         near = all(x.gap <= CLOSE * max(abs(x.primal), abs(x.dual)) + x.gap_rounding for x in (e, other))
         if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
             ours, best = (_score(problem, p.y, p.values, p.cost) for p in (part, theirs))
-            if ours < best - POINTS:
+            if _behind(ours, best):
                 report.fail("predictions", f"score {ours:.3f}, a referee's {best:.3f} at the same objective")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import fsum
@@ -24,6 +25,7 @@ __all__ = [
     "linear_parts",
     "linear_primal",
     "linear_rows",
+    "middle_bias",
     "nu_scale",
     "parts_of",
     "tolerance",
@@ -269,6 +271,29 @@ def linear_loss(problem: Problem, y, f, near=0.0) -> tuple[np.ndarray, np.ndarra
     default = "squared_hinge" if problem.machine == "LinearSVC" else "epsilon_insensitive"
     name, delta, epsilon = params.get("loss", default), params.get("huber_delta", 0.5), params.get("epsilon", 0.0)
     return textbook.loss(name, y, f, near, delta, epsilon)
+
+
+def middle_bias(problem: Problem, y, cost, f, bias: float) -> float:
+    """The middle of the biases that are the best for a function f without one; ``bias`` where one alone is the best.
+
+    Σ C_i ℓ_i is convex in the bias, and parts of it in which it is constant end where a loss has a knot. Its slope only
+    grows, so the first and the last piece between knots in which it is 0 are found by halving.
+    """
+    if problem.machine == "LinearSVR":
+        knots = np.add.outer(np.array([-1.0, 1.0]) * problem.params.get("epsilon", 0.0), y - f)
+    else:
+        delta = problem.params.get("huber_delta", 0.5) if problem.params.get("loss") == "huber" else 0.0
+        knots = np.multiply.outer(np.array([1.0 - delta, 1.0 + delta]), y) - f
+    knots = np.unique(knots)
+
+    def slope(piece: int) -> float:
+        at = f + 0.5 * (knots[piece] + knots[piece + 1])
+        side = np.sign(at - y) if problem.machine == "LinearSVR" else -y
+        return float(cost @ (side * linear_loss(problem, y, at)[1]))
+
+    pieces, none = range(len(knots) - 1), textbook.UNIT * float(cost.sum())
+    first, last = bisect_left(pieces, -none, key=slope), bisect_right(pieces, none, key=slope)
+    return 0.5 * float(knots[first] + knots[last]) if first < last else bias
 
 
 def linear_primal(problem: Problem, X, phi, part: LinearPart, w, bias, slopes) -> tuple[float, float]:

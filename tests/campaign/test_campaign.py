@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from campaign import checks
 from campaign.checks import check, check_seed
-from campaign.models import endless, linear_parts, linear_primal, linear_rows
+from campaign.models import endless, linear_loss, linear_parts, linear_primal, linear_rows, middle_bias
 from campaign.problems import MACHINES, make_problem
 from campaign.textbook import Part
 
@@ -55,6 +55,8 @@ ONCE_FAILED = {
     609184: "a function that tells two points apart, both of 1e-5",
     709049: "ν next to the largest, features of 100, and sums that miss by as little",
     709137: "functions that must tell points 8e-9 apart: a bound of coefficients that miss a constraint is none",
+    710637: "a function that is far worse than a constant, whose R² is −252",
+    711642: "a linear machine with all points inside the margin, where a referee's bias is one of many",
     712241: "a positive function and one class, where a linear program has one solution, 0",
 }
 
@@ -85,9 +87,11 @@ def test_a_better_score_counts_at_the_same_objective_only(worse, told, monkeypat
     assert any(failure.kind == "predictions" for failure in check(problem).failures) is told
 
 
-@pytest.mark.parametrize("moved, told", [(0.0, False), (-0.4, True)])
-def test_a_bias_that_runs_away_among_optimal_ones_is_found(moved, told, monkeypatch):
-    """All coefficients are at bounds here: the violation is 0 for any bias from −0.59 to 0.47."""
+@pytest.mark.parametrize(
+    "seed, moved, told", [(601565, 0.0, False), (601565, -0.4, True), (711642, 0.0, False), (711642, -0.1, True)]
+)
+def test_a_bias_that_runs_away_among_optimal_ones_is_found(seed, moved, told, monkeypatch):
+    """All coefficients are at bounds here: any bias from 0.5 below to 0.5 above the model's is as good."""
     fit = checks.fit
 
     def altered(problem):
@@ -96,8 +100,34 @@ def test_a_bias_that_runs_away_among_optimal_ones_is_found(moved, told, monkeypa
         return fitted
 
     monkeypatch.setattr(checks, "fit", altered)
-    kinds = [failure.kind for failure in check(make_problem(601565)).failures]
+    kinds = [failure.kind for failure in check(make_problem(seed)).failures]
     assert ("predictions" in kinds) is told and "wrong model" not in kinds
+
+
+@pytest.mark.parametrize("ours, best, told", [(-251.714, -251.623, False), (-270.0, -240.0, True), (-0.2, -0.1, True),
+                                              (0.92, 0.96, False), (0.85, 0.95, True)])  # fmt: skip
+def test_scores_are_compared_by_their_size(ours, best, told):
+    assert checks._behind(ours, best) is told
+
+
+@pytest.mark.parametrize("machine, params", [
+    ("LinearSVC", {"loss": "hinge"}), ("LinearSVC", {"loss": "squared_hinge"}),
+    ("LinearSVC", {"loss": "huber", "huber_delta": 0.3}), ("LinearSVR", {"epsilon": 0.2}), ("LinearSVR", {}),
+    ("LinearSVR", {"loss": "squared_epsilon_insensitive", "epsilon": 0.7}),
+])  # fmt: skip
+@pytest.mark.parametrize("even", [True, False])
+def test_the_middle_of_all_best_biases(machine, params, even):
+    """Against the objective on a fine grid; with costs that do not add up to 0 one bias of a hinge is the best."""
+    problem = replace(plain_problem(machine), params=params)
+    rng = np.random.default_rng(0)
+    grid = np.linspace(-4.0, 4.0, 80_001)
+    for _ in range(5):
+        y = np.tile([1.0, -1.0], 4)
+        f, cost = rng.uniform(-0.4, 0.4, 8), np.full(8, 0.3) if even else rng.uniform(0.1, 0.5, 8)
+        values = np.array([cost @ linear_loss(problem, y, f + b)[0] for b in grid])
+        best = grid[values <= values.min() + 1e-12]
+        found = middle_bias(problem, y, cost, f, best[0])
+        assert found == pytest.approx(0.5 * (best[0] + best[-1]), abs=2e-4)
 
 
 def test_a_matrix_that_bounds_nothing_is_known(monkeypatch):
