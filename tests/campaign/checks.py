@@ -515,9 +515,10 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
             )
         if no_margin(fitted, part, e):
             continue  # the signs of a function that is smaller than tol can see say nothing
-        if problem.machine in ("SVC", "SVR") and part.free_bias and not len(slopes):
+        if problem.machine in ("SVC", "SVR") and part.free_bias and not len(slopes) and other.least == 0.0:
             # Where all coefficients are at bounds, any bias of an interval is optimal. LIBSVM's rule is its middle, but
-            # a coefficient that rounding leaves next to its bound counts as free, and draws the bias to an end.
+            # a coefficient that rounding leaves next to its bound counts as free, and draws the bias to an end. Where
+            # every bias leaves a violation there is no such interval, and the referee's own stays.
             theirs = replace(theirs, bias=bias + other.off)
             other = evidence_of(problem, more, theirs)
         near = all(x.gap <= CLOSE * max(abs(x.primal), abs(x.dual)) + x.gap_rounding for x in (e, other))
