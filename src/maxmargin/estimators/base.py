@@ -169,11 +169,11 @@ def know_starts(gram: Gram, late: list[Begun], threads: int) -> None:
     """
     if not isinstance(gram, KernelGram) or gram.factor() is not None:
         return
+    late = [one for one in late if one.start is not None or one.qp.b.any()]  # the others begin with no coefficients
     vectors = [one.qp.H.seen(starting_point(one.qp, one.start)) for one in late]
-    used = [number for number, vector in enumerate(vectors) if vector.any()]
-    rows, vectors = [late[number].problem.rows for number in used], [vectors[number] for number in used]
-    for number, vector, product in zip(used, vectors, products_of_parts(gram, rows, vectors, threads), strict=True):
-        matrix = late[number].qp.H
+    rows = [one.problem.rows for one in late]
+    for one, vector, product in zip(late, vectors, products_of_parts(gram, rows, vectors, threads), strict=True):
+        matrix = one.qp.H
         while hasattr(matrix, "inner"):
             matrix = matrix.inner
         matrix.remember(vector, product)
@@ -313,7 +313,8 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
         with self._monitor() as monitor, th.blas_limit(1):
             gram = make_gram(1 if workers > 1 else self.n_jobs, monitor)
             found = side_by_side(in_turn, range(len(problems)), workers, monitor)
-            late = {number: begun(number) for number, one in enumerate(found) if one is None}
+            numbers = [number for number, one in enumerate(found) if one is None]
+            late = dict(zip(numbers, side_by_side(begun, numbers, workers, monitor), strict=True))
             know_starts(gram, list(late.values()), workers)
             rest = iter(side_by_side(lambda number: solve(number, late[number]), late, workers, monitor))
         return Outcome([next(rest) if one is None else one for one in found], monitor, started, gram)
