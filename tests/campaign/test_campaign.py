@@ -58,6 +58,7 @@ ONCE_FAILED = {
     710637: "a function that is far worse than a constant, whose R² is −252",
     711642: "a linear machine with all points inside the margin, where a referee's bias is one of many",
     712241: "a positive function and one class, where a linear program has one solution, 0",
+    720256: "a certificate of 1268 sums, whose rounding grows with the root of their number",
     732782: "a referee that leaves a violation with any bias, and has no interval of optimal ones",
 }
 

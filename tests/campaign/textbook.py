@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 UNIT = 64 * np.finfo(np.float64).eps  # of Σ |K||c|: √n roundings at most 2 eps each, for n up to 1000, times a kernel's
+UNIT_UP_TO = 1000  # n: beyond, √n grows
 HELD = 1e-12  # of the terms of a constraint: missed by less, it is held
 DIFFERENCES = 1e-12  # of a kernel of differences: what the package promises of its entries, far from the origin or not
 MOST_TERMS = 1e6  # times what is left of them: coefficients that cancel
@@ -202,7 +203,8 @@ class Part:
 
     def _known_to(self, size: np.ndarray) -> np.ndarray:
         functions = np.abs(self.phi) @ np.abs(self.slopes) if len(self.slopes) else 0.0
-        return UNIT * (size + abs(self.bias) + functions + np.abs(self.y))
+        more = np.sqrt(max(1.0, len(self.y) / UNIT_UP_TO))
+        return UNIT * more * (size + abs(self.bias) + functions + np.abs(self.y))
 
     @property
     def quadratic(self) -> float:
