@@ -251,7 +251,7 @@ def _found_together(
             known.add(more[known.place[more] < 0])
             parts |= {number: np.concatenate([parts[number], known.place[left[number]]]) for number in left}
     except (MemoryError, Stopped):
-        pass
+        pass  # folds that are left are found one by one, which takes less memory and ends by itself when it is stopped
     return todo
 
 
