@@ -1,8 +1,9 @@
 """Reduced expansions: accuracy and time against the number of points, beside approximations of scikit-learn.
 
-    python benchmarks/expansion.py                          every data set, every contender, k = 100 … 2000
-    python benchmarks/expansion.py a9a --points 500          one of them
+    python benchmarks/expansion.py                          every data set, every contender, k = 100 … 4000
+    python benchmarks/expansion.py a9a --points 500 --add    some of them anew, the others as they were
     python benchmarks/expansion.py --table                   the table of what was measured
+    python benchmarks/expansion.py --plot                    accuracy against points and against seconds, likewise
 
 Contenders, all with the squared hinge, the same C and γ, each fit in a process of its own:
 
@@ -25,6 +26,7 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from data import load, svmlight
@@ -37,7 +39,7 @@ from sklearn.svm import LinearSVC as PeerLinearSVC
 from maxmargin import SVC
 
 RESULTS = HERE / "results" / "expansion.csv"
-POINTS = (100, 200, 500, 1000, 2000)
+POINTS = (100, 200, 500, 1000, 2000, 4000)
 CHOICES = ("random", "greedy", "kmeans")
 CONTENDERS = (*CHOICES, "nystroem", "sampler", "exact", "sklearn")
 COLUMNS = (
@@ -110,6 +112,15 @@ def worker(name: str, contender: str, points: int) -> None:
     print(json.dumps(report))
 
 
+def kept(arguments) -> Iterator[dict]:
+    """What was measured before and is not asked for anew."""
+    asked = {*arguments.points, 0}
+    for row in read(RESULTS):
+        anew = row["data"] in (arguments.data or PROBLEMS) and row["contender"] in arguments.contenders
+        if not (anew and int(row["points"]) in asked):
+            yield row
+
+
 def measured(arguments) -> Iterator[dict]:
     around = surroundings(arguments.threads)
     around["cpu_model"] = around.pop("cpu")
@@ -141,6 +152,46 @@ def table() -> None:
     console.print(shown)
 
 
+def plot() -> Path:
+    """Accuracy against points and against seconds, a column for each data set measured at several numbers of points."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
+
+    rows = [row for row in read(RESULTS) if row["status"] in ("converged", "done")]
+    sizes: dict[str, set[str]] = {}
+    for row in rows:
+        sizes.setdefault(row["data"], set()).add(row["points"])
+    names = [name for name in PROBLEMS if len(sizes.get(name, ())) > 3]
+    shape = {"figsize": (3.6 * len(names), 6.4), "squeeze": False, "sharey": "col", "layout": "constrained"}
+    figure, panels = plt.subplots(2, len(names), **shape)
+    for name, above, below in zip(names, *panels, strict=True):
+        mine = [row for row in rows if row["data"] == name]
+        for contender in (*CHOICES, "nystroem", "sampler"):
+            own = sorted((row for row in mine if row["contender"] == contender), key=lambda row: int(row["points"]))
+            accuracy = [float(row["accuracy"]) for row in own]
+            style = "o-" if contender in CHOICES else "s--"
+            above.plot([int(row["points"]) for row in own], accuracy, style, label=contender)
+            below.plot([float(row["cpu"]) for row in own], accuracy, style, label=contender)
+        for row in mine:
+            if row["contender"] in ("exact", "sklearn"):
+                ours = row["contender"] == "exact"
+                label = "all samples" if ours else "scikit-learn's SVC"
+                below.plot(float(row["cpu"]), float(row["accuracy"]), "*" if ours else "x", color="black", label=label)
+        above.set(title=f"{name}, {int(mine[0]['n']):,} rows".replace(",", " "), xscale="log", xlabel="points")
+        below.set(xscale="log", xlabel="processor seconds of the fit")
+        for panel in (above, below):
+            panel.set_ylabel("test accuracy, %")
+            panel.xaxis.set_minor_formatter(NullFormatter())
+            panel.grid(alpha=0.3)
+        below.legend(fontsize="x-small")
+    out = RESULTS.with_suffix(".svg")
+    figure.savefig(out, metadata={"Date": None})
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="*", help=f"of {', '.join(PROBLEMS)}")
@@ -150,14 +201,17 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=600.0)
     parser.add_argument("--add", action="store_true", help="keep what was measured before")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--plot", action="store_true")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         worker(arguments.worker[0], arguments.worker[1], int(arguments.worker[2]))
     elif arguments.table:
         table()
+    elif arguments.plot:
+        print(plot())
     else:
-        before = read(RESULTS) if arguments.add and RESULTS.exists() else []
+        before = list(kept(arguments)) if arguments.add and RESULTS.exists() else []
         write(RESULTS, chain(before, measured(arguments)), COLUMNS)
 
 
