@@ -200,7 +200,7 @@ def figure9(options) -> Iterator[dict]:
     for sigma in (1.0, 2.0, 4.0, 8.0):
         gram, L = PrecomputedGram(gaussian(X, X, sigma)), gaussian(T, X, sigma)
         qp = CSVC(0.5 / HARD_LAMBDA, "squared_hinge").qp(Samples(gram, labels, np.ones(len(labels))))
-        for kind in ("kernel", "none") if sigma == 4.0 else ("kernel",):
+        for kind in ("kernel", "none"):
             found = solve(qp, PCG(preconditioner=kind, newton_after=-1, trace=True), max_iter=MOST_STEPS, tol=1e-9)
             models = zip(found.history.trace["beta"], found.history.trace["eta"], strict=True)
             for step, (beta, eta) in enumerate(models):
@@ -280,14 +280,15 @@ def functions(X: np.ndarray) -> np.ndarray:
 
 RUNS: dict[str, Callable] = {"4": figure4, "5": figure5, "6": figure6, "7": figure7, "8": figure8, "9": figure9}
 RUNS["solvers"], RUNS["squared"] = solvers, squared
-AXES = {  # x, y, one line for each
-    "4": ("n", "processor_seconds", "contender"),
-    "5": ("n", "processor_seconds", "contender"),
-    "6": ("h", "test_error", "n"),
-    "7": ("h", "curved", "contender"),
-    "8": ("n", "processor_seconds", "contender"),
-    "9": ("step", "test_error", "sigma"),
+AXES = {  # what is drawn against what, a panel each, and what tells the lines apart
+    "4": ("n", ("processor_seconds", "steps"), ("contender",)),
+    "5": ("n", ("processor_seconds", "steps", "n_sv"), ("contender",)),
+    "6": ("h", ("test_error", "processor_seconds"), ("n",)),
+    "7": ("h", ("curved", "linear"), ("contender",)),
+    "8": ("n", ("processor_seconds",), ("contender",)),
+    "9": ("step", ("test_error", "primal"), ("sigma", "preconditioner")),
 }
+LOGARITHMIC = ("processor_seconds", "steps", "n_sv", "primal")
 
 
 def shortened(text: str) -> str:
@@ -322,15 +323,25 @@ def plot(name: str, file: Path) -> Path:
     from matplotlib.ticker import NullFormatter
 
     rows = read(file)
-    x, y, line = AXES[name]
-    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for key in dict.fromkeys((row[line], row.get("preconditioner")) for row in rows):
-        own = [row for row in rows if (row[line], row.get("preconditioner")) == key and float(row[x]) > 0]
-        label = " ".join(str(part) for part in key if part)
-        axes.plot([float(row[x]) for row in own], [float(row[y]) for row in own], "o-", label=f"{line} {label}")
-    axes.set(xscale="log", yscale="log" if "seconds" in y else "linear", xlabel=x, ylabel=y.replace("_", " "))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend()
+    x, heights, names = AXES[name]
+    figure, panels = plt.subplots(
+        1, len(heights), figsize=(4.6 * len(heights), 3.6), squeeze=False, layout="constrained"
+    )
+    for panel, y in zip(panels[0], heights, strict=True):
+        for line in dict.fromkeys(tuple(row[key] for key in names) for row in rows):
+            own = [row for row in rows if tuple(row[key] for key in names) == line]
+            told = zip(names, line, strict=True)
+            label = ", ".join(f"{key} {part}" if key in ("n", "sigma") else part for key, part in told)
+            if len(own) == 1:  # no h: the same for all of them
+                panel.axhline(float(own[0][y]), color="black", linestyle=":", label=label)
+                continue
+            style = "s--" if line[-1] == "none" else "o-"
+            panel.plot([float(row[x]) for row in own], [float(row[y]) for row in own], style, label=label, markersize=4)
+        scale = "log" if y in LOGARITHMIC else "linear"
+        panel.set(xscale="log", yscale=scale, xlabel=x, ylabel=y.replace("_", " "))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.grid(alpha=0.3)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
     out = file.with_suffix(".svg")
     figure.savefig(out, metadata={"Date": None})
     return out
