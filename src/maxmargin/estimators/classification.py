@@ -12,18 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 
-from .. import memory
 from .. import threads as th
 from ..decisions import DECISIONS, pair_weights, shaped
 from ..formulations import CSVC, Decision, Formulation
 from ..formulations import NuSVC as NuSVCFormulation
 from ..goal import Goal
-from ..gram import Gram, PrecomputedGram
+from ..gram import Gram
+from ..monitor import Monitor
 from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import Status
 from ..solvers.parts.small_problems import (
-    BATCH_POINTS,
     SmallProblems,
     SmallSolutions,
     certify_small,
@@ -35,12 +34,13 @@ from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
 from .expansion import Expanding
-from .folds import ENTRIES, FOLDS, Solving, each, fold_numbers, out_of_fold, seed_of
+from .folds import Solving, each, fold_numbers, out_of_fold, seed_of
 from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects
-from .pair_programs import closed_programs, decisions, largest_nus, programs
+from .pair_programs import decisions, largest_nus, programs
 from .parameters import ClassifierParameters, documented, says_fit
+from .small_folds import SmallMachines, out_of_small_folds
 
 __all__ = ["SVC", "NuSVC"]
 
@@ -53,11 +53,6 @@ LEAVES = (
     "support_ support_vectors_ dual_coef_ coef_ intercept_ n_support_ classes_ class_weight_ parametric_coef_ "
     "fit_status_ shape_fit_ probA_ probB_"
 ).split()
-
-
-def _repeated(problems: np.ndarray, count: int, times: int) -> np.ndarray:
-    """The numbers of these of ``count`` problems that are laid end to end so many times."""
-    return (problems + count * np.arange(times)[:, None]).ravel()
 
 
 class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, KernelMachine):
@@ -190,7 +185,9 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
         if folds is not None:
-            self._calibrate_small(gram, pairs, present, box, folds, found.beta, tol, monitor)
+            y = pairs.targets
+            machines = SmallMachines(formulation, problems, batches, y, weight, tol, self.max_iter, threads)
+            self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, monitor)
         self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, again)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
@@ -275,48 +272,13 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         return -1.0 if len(self.classes_) == 2 else 1.0
 
     def _calibrate_small(
-        self,
-        gram: Gram,
-        pairs: Pairs,
-        present: np.ndarray,
-        box: np.ndarray,
-        folds: Any,
-        beta: np.ndarray,
-        tol: Any,
-        before: Any,
+        self, gram: Gram, machines: SmallMachines, folds: np.ndarray, beta: np.ndarray, before: Monitor
     ) -> None:
         """A calibration of each pair from machines of its folds by the leaf for many small problems."""
-        points, weight, formulation = present[pairs.rows], box[pairs.rows], self._formulation()
-        fold, y, threads, count = folds[pairs.rows], pairs.targets, th.count(self.n_jobs), len(pairs)
-        batches = [replace(batch, points=present[batch.points]) for batch in pairs.batches()]
-        out, step = np.empty(len(points)), max(1, ENTRIES // len(points))
         with self._once_more(before) as monitor:
-            if gram.whole() is None and gram.n <= BATCH_POINTS:
-                gram = PrecomputedGram(gram.block(np.arange(gram.n)))
-            elif gram.whole() is None and 8 * gram.n**2 <= memory.left_for_one():
-                gram = PrecomputedGram(gram.wide().dense())
-            for numbers in (range(a, min(FOLDS, a + step)) for a in range(0, FOLDS, step)):
-                times = len(numbers)
-                own = np.concatenate([fold == number for number in numbers])
-                starts = np.concatenate([[0], (pairs.starts[1:] + len(points) * np.arange(times)[:, None]).ravel()])
-                at_points, targets, weights, start = (np.tile(a, times) for a in (points, y, weight, beta))
-                problems = closed_programs(formulation, at_points, targets, weights, starts, own)
-                several = [replace(b, problems=_repeated(b.problems, count, times)) for b in batches]
-                found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, start, several)
-                shape = decisions(formulation, problems, found, targets, gram)
-                for q in range(len(problems)):
-                    at, mine = slice(starts[q], starts[q + 1]), pairs.at(q % count)
-                    held = own[at]
-                    left = y[mine][~held]
-                    places = mine.start + np.flatnonzero(held)
-                    if not len(left) or (left == left[0]).all():  # a machine needs two classes
-                        out[places] = left[:1].sum()
-                    elif len(places):
-                        coef = shape.coef[at]
-                        used = np.flatnonzero(coef)
-                        values = gram.combine(points[mine.start + used], coef[used], points[places])
-                        out[places] = values + shape.intercept[q]
-        parts = (np.split(a, pairs.starts[1:-1]) for a in (self._flip() * out, self._flip() * y, weight))
+            out = out_of_small_folds(gram, machines, folds, beta, monitor)
+        ends, flip = machines.problems.starts[1:-1], self._flip()
+        parts = (np.split(a, ends) for a in (flip * out, flip * machines.y, machines.weight))
         self._calibration = calibrated(self.calibration, *parts)
 
     def _probabilities(self, X: Any, calibration: Calibration) -> np.ndarray:

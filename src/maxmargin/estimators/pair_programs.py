@@ -29,6 +29,7 @@ class Decisions:
     intercept: np.ndarray
     found: np.ndarray  # the margin of a ν-SVC, 0 for others
     plain: np.ndarray  # whether it is the solution as it was found, but for its scale
+    scale: np.ndarray  # of the coefficients that are plain, by those of the solution
 
 
 def programs(
@@ -54,9 +55,20 @@ def programs(
 
 
 def closed_programs(
-    formulation: Formulation, points: np.ndarray, y: np.ndarray, weight: np.ndarray, starts: np.ndarray, own: np.ndarray
+    formulation: Formulation, problems: SmallProblems, y: np.ndarray, weight: np.ndarray, own: np.ndarray
 ) -> SmallProblems:
-    """The programs without the samples ``own``, whose boxes are closed: as ``folds.closed`` of one problem."""
+    """Problems as often as y and weights are long, without the samples ``own``, whose boxes are closed.
+
+    That is ``folds.closed`` of one problem.
+    """
+    times, n = len(own) // len(problems.points), len(problems.points)
+    starts = np.concatenate([[0], (problems.starts[1:] + n * np.arange(times)[:, None]).ravel()])
+    points = np.tile(problems.points, times)
+    if isinstance(formulation, CSVC):  # whose programs belong to the samples: they are known
+        p, ridge = np.tile(problems.p, times), np.tile(problems.ridge, times)
+        lower, upper = (np.where(own, 0.0, np.tile(a, times)) for a in (problems.lower, problems.upper))
+        sums = np.tile(problems.sums, (times, 1))
+        return SmallProblems(starts, points, p, lower, upper, problems.columns, sums, ridge=ridge)
     found = programs(formulation, points, y, np.where(own, 0.0, weight) if keeps_zero(formulation) else weight, starts)
     return replace(found, lower=np.where(own, 0.0, found.lower), upper=np.where(own, 0.0, found.upper))
 
@@ -100,8 +112,9 @@ def decisions(
     count = len(problems)
     if isinstance(formulation, CSVC):
         intercept = solutions.multipliers[:, 0] if formulation.fit_intercept else np.zeros(count)
-        return Decisions(solutions.beta, intercept, np.zeros(count), np.ones(count, bool))
-    out = Decisions(np.empty(len(solutions.beta)), np.empty(count), np.empty(count), np.zeros(count, bool))
+        return Decisions(solutions.beta, intercept, np.zeros(count), np.ones(count, bool), np.ones(count))
+    coef, plain = np.empty(len(solutions.beta)), np.zeros(count, bool)
+    out = Decisions(coef, np.empty(count), np.empty(count), plain, np.ones(count))
     out.plain[:] = _fill_plain(formulation, problems, solutions, y, gram, out)
     for q in np.flatnonzero(~out.plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
@@ -126,9 +139,9 @@ def _fill_plain(
     bias, rho = solutions.multipliers[:, 0], -solutions.multipliers[:, 1]
     starts = problems.starts[:-1]
     wide = rho > roundings(gram.diag()[problems.points], solutions.beta, starts)
-    scale = 1.0 / np.where(wide, rho, 1.0)
-    out.coef[:] = solutions.beta * np.repeat(scale, problems.sizes)
-    out.intercept[:], out.found[:] = bias * scale, rho
+    out.scale[:] = 1.0 / np.where(wide, rho, 1.0)
+    out.coef[:] = solutions.beta * np.repeat(out.scale, problems.sizes)
+    out.intercept[:], out.found[:] = bias * out.scale, rho
     full = np.abs(solutions.beta) >= np.maximum(-problems.lower, problems.upper)
     one_sided = np.logical_and.reduceat(full | (y < 0), starts) != np.logical_and.reduceat(full | (y > 0), starts)
     return ~one_sided & wide
