@@ -59,6 +59,7 @@ ONCE_FAILED = {
     711642: "a linear machine with all points inside the margin, where a referee's bias is one of many",
     712241: "a positive function and one class, where a linear program has one solution, 0",
     720256: "a certificate of 1268 sums, whose rounding grows with the root of their number",
+    720380: "two variables on each of 2028 points, and a cost at which pair steps crawl",
     732782: "a referee that leaves a violation with any bias, and has no interval of optimal ones",
 }
 

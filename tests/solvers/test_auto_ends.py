@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import QP, SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators import kernel
 from maxmargin.formulations import CSVC, EpsilonSVR, Samples
+from maxmargin.formulations import NuSVR as NuSVRProgram
 from maxmargin.goal import Goal
-from maxmargin.gram import Factored, Kernel, KernelGram, as_gram
+from maxmargin.gram import Factored, Kernel, KernelGram, Tiled, as_gram
 from maxmargin.monitor import Monitor
 from maxmargin.rows import Rows
 from maxmargin.solution import Status
@@ -174,6 +175,16 @@ def test_patience_follows_what_the_interior_method_would_cost():
     assert pair_patience(rbf, 3) * 3 < 2 * pair_patience(rbf, 60) * 60  # a step over 3 variables is not free
     sizes = np.array([10, 100, 1000])
     np.testing.assert_array_equal(pair_patience(rbf, sizes), [pair_patience(rbf, n) for n in sizes])
+    # Two variables on each point: steps look at all of them, the interior method factors a row a point.
+    assert pair_patience(Tiled(rbf), 4000) == pytest.approx(float(pair_patience(rbf, 2000)) / 4, rel=1e-9)
+
+
+@pytest.mark.parametrize("points, taken", [(2000, True), (4000, False)])
+def test_the_interior_method_takes_a_matrix_by_its_points(points, taken):
+    X = np.random.default_rng(0).normal(size=(points, 20))
+    samples = Samples(KernelGram(Kernel("rbf", 0.05), X, 1), X[:, 0], np.ones(points))
+    plan = Auto().kernel_plan(NuSVRProgram(nu=0.5, C=1.0).qp(samples))
+    assert any(turn.name == "interior-point" and not turn.lowered for turn in plan) is taken
 
 
 @pytest.mark.parametrize("solver", [Decomposition, MPD], ids=lambda solver: solver.__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from .base import CallableGram, Factor, Gram, KernelGram, PrecomputedGram, as_gram
+    from .base import CallableGram, Factor, Gram, KernelGram, Pairs, PrecomputedGram, as_gram
     from .cache import RowCache, cache_bytes, once_more
     from .factored import Factored
     from .gauss import GaussGram, gauss_or_not
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Where each name is defined: the table that the imports above are for people and type checkers.
 _HOME = {
-    "base": "CallableGram Factor Gram KernelGram PrecomputedGram as_gram",
+    "base": "CallableGram Factor Gram KernelGram Pairs PrecomputedGram as_gram",
     "cache": "RowCache cache_bytes once_more",
     "factored": "Factored",
     "gauss": "GaussGram gauss_or_not",
@@ -50,6 +50,7 @@ __all__ = [
     "KernelGram",
     "LowRank",
     "NearGram",
+    "Pairs",
     "PrecomputedGram",
     "Reduced",
     "Relation",

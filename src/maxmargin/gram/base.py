@@ -27,7 +27,7 @@ from .kernels import LINEAR, RBF, Kernel
 from .matrix_leaves import copy_rows, row_products
 from .points import Points, check_finite, make_points, on_disk, squared_norms
 
-__all__ = ["Factor", "Gram", "KernelGram", "PrecomputedGram", "CallableGram", "as_gram"]
+__all__ = ["Factor", "Gram", "KernelGram", "Pairs", "PrecomputedGram", "CallableGram", "as_gram"]
 
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
@@ -64,6 +64,31 @@ class Factor:
 
     rows: Rows  # Z
     ridge: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """H = E K Eᵀ: every variable is on a point of K, with a sign, and at most two are on the same."""
+
+    K: Gram
+    point: np.ndarray
+    sign: np.ndarray
+
+    def gather(self, v: np.ndarray) -> np.ndarray:
+        """Eᵀv: what the variables of each point add up to."""
+        return np.bincount(self.point, self.sign * v, self.K.n)
+
+    def scatter(self, u: np.ndarray) -> np.ndarray:
+        """Eu: each variable's share of what its point has."""
+        return self.sign * u[self.point]
+
+    @cached_property
+    def other(self) -> np.ndarray:
+        """The other variable on the point of each, or itself."""
+        first, last = np.zeros((2, self.K.n), np.int64)
+        each = np.arange(len(self.point))
+        first[self.point[::-1]], last[self.point] = each[::-1], each
+        return first[self.point] + last[self.point] - each
 
 
 class Gram(ABC):
@@ -113,6 +138,16 @@ class Gram(ABC):
     def at_points(self, H_v: np.ndarray) -> np.ndarray:
         """Σ_j k(x_i, x_j) c_j at each point, of the product Hv, where several variables v may make a coefficient c."""
         return H_v
+
+    def pairs(self) -> Pairs | None:
+        """The smaller matrix that this one repeats, where two variables are on the same point, or None."""
+        return None
+
+    @property
+    def n_points(self) -> int:
+        """How many points the variables are on."""
+        pairs = self.pairs()
+        return self.n if pairs is None else pairs.K.n
 
     def seconds(self, v: np.ndarray) -> float:
         """What Hv will take, by what was computed so far, where that is long; 0 if nobody knows."""

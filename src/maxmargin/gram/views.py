@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from .base import Factor, Gram
+from .base import Factor, Gram, Pairs
 
 __all__ = ["Ridged", "Shifted", "Signed", "Tiled", "View"]
 
@@ -201,6 +202,10 @@ class Tiled(View):
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self._on_points(v)
 
+    def pairs(self) -> Pairs | None:
+        few = self.n > self.inner.n and np.bincount(self.point).max() <= 2
+        return Pairs(self.inner, self.point, np.ones(self.n)) if few else None
+
     def seconds(self, v: np.ndarray) -> float:
         return self.inner.seconds(self._on_points(v))
 
@@ -295,6 +300,10 @@ class Signed(View):
 
     def seen(self, v: np.ndarray) -> np.ndarray:
         return self.inner.seen(self.sign * v)
+
+    def pairs(self) -> Pairs | None:
+        pairs = self.inner.pairs()
+        return None if pairs is None else replace(pairs, sign=self.sign * pairs.sign)
 
     def seconds(self, v: np.ndarray) -> float:
         return self.inner.seconds(self.sign * v)

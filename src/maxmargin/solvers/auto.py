@@ -92,7 +92,7 @@ class Auto:
     solver: Any = "auto"  # a name, or a solver
     looks: bool = False  # the limit of iterations counts looks at all rows, not a solver's own steps
     options: dict = field(default_factory=dict)  # for those solvers that have them
-    dense_up_to: int = FACTOR_UP_TO  # variables: up to here the interior method takes a kernel matrix as a whole
+    dense_up_to: int = FACTOR_UP_TO  # points: up to here the interior method takes a kernel matrix as a whole
     noise_from: int = 10_000  # points: from here on Newton's method may be the quicker one (measured: docs/primal.md)
 
     form: ClassVar[type] = QP
@@ -185,7 +185,7 @@ class Auto:
     def kernel_plan(self, qp: QP) -> list[Try]:
         """The part of the table for matrices that are read by rows."""
         form = linear_form(qp.H)
-        dense = qp.n <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
+        dense = as_gram(qp.H).n_points <= self.dense_up_to or (form is not None and form.rows.d <= FACTOR_UP_TO)
         small = qp.n <= self.dense_up_to if form is None else form.rows.d <= NEWTON_UP_TO
         # As the interior method it has the matrix whatever a cache may hold: it is worth nothing without.
         whole = Try("newton", {"cache_size": "auto"})

@@ -8,6 +8,7 @@ Every row has a θ ≥ 0 (barrier.py). With Ẑ = [Z, Aᵀ] and D² = diag(1, �
 | --------- | ----------------------------------------------- | --------------------------------------------- |
 | Normal    | that matrix, (d + k)²                           | d moderate                                    |
 | Dense     | H + Θ⁻¹, n × n; A by its Schur complement (13)  | H has no factor, or fewer rows than features   |
+| Paired    | the same, a row a point (paired_system.py)      | two variables are on each point                |
 | Quasi     | the quasi-definite [−Θ⁻¹ Ẑ; Ẑᵀ D²] (12)          | Z very sparse: LDLᵀ by the package qdldl      |
 | RowSquares | nothing: LSMR on (15), n unknowns              | n and d too large to factor                   |
 | LeastSquares | nothing: LSMR on (16), d + k unknowns        | by name only                                  |
@@ -141,7 +142,8 @@ class Dense(System):
 
     def prepare(self, crew: Crew) -> np.ndarray:
         self.theta = crew.collect("theta")
-        felt = self.theta * (self.diagonal + self.shift) > ROUNDED_SOLUTION
+        self.weight = self._weights()
+        felt = self.weight * (self.diagonal + self.shift) > ROUNDED_SOLUTION
         self.kept = np.flatnonzero(felt) if not felt.all() else None
         while not self._factored():
             self.look()
@@ -151,8 +153,12 @@ class Dense(System):
         pair = crew.collect("pair", axis=0)
         return np.concatenate([pair, self.A @ pair])
 
+    def _weights(self) -> np.ndarray:
+        """The θ of each row of H."""
+        return self.theta
+
     def _factored(self) -> bool:
-        theta = self.theta if self.kept is None else self.theta[self.kept]
+        theta = self.weight if self.kept is None else self.weight[self.kept]
         self.root = np.sqrt(theta)
         M = self._scaled()
         M[np.diag_indices(len(M))] += 1.0 + self.shift * theta
@@ -187,7 +193,7 @@ class Dense(System):
         self.look()
         if self.kept is None:
             return self.root * cho_solve(self.factor, self.root * v, check_finite=False)
-        out = self.theta * v
+        out = self.weight * v
         out[self.kept] = self.root * cho_solve(self.factor, self.root * v[self.kept], check_finite=False)
         return out
 
@@ -197,10 +203,13 @@ class Dense(System):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step that is not finite is not taken
             step = self._solve(rho, missing)
             delta, eta = step[:n], step[n:]
-            left = rho - self.H @ delta - self.shift * delta - np.where(self.theta > 0.0, delta / self.theta, 0.0)
+            left = rho - self._times(delta) - np.where(self.theta > 0.0, delta / self.theta, 0.0)
             left -= self.A.T @ eta
             left[self.theta == 0.0] = 0.0
             return step + self._solve(left, missing - self.A @ delta)
+
+    def _times(self, delta: np.ndarray) -> np.ndarray:
+        return self.H @ delta + self.shift * delta
 
     def _solve(self, rho: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """[Δβ; Δη] with (H + Θ⁻¹) Δβ + Aᵀ Δη = ρ and A Δβ = missing."""

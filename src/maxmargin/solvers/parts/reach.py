@@ -53,7 +53,7 @@ def pair_patience(gram: Gram, n: np.ndarray | int, rank: int | None = None) -> n
     ``rank``: that of a factor which would stand for the matrix.
     """
     n = np.maximum(1.0, np.asarray(n, np.float64))
-    products = n**3 / 3
+    products = (n * (gram.n_points / max(1, gram.n))) ** 3 / 3  # a row a point (paired_system.py)
     factor = gram.factor()
     if rank is not None:
         products = n * rank**2 / 2 + rank**3 / 3

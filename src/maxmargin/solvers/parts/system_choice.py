@@ -19,6 +19,7 @@ from ...monitor import Monitor
 from ...problem import QP
 from ...rows import Rows
 from .newton_systems import Dense, LeastSquares, Normal, Points, Quasi, RowSquares, System
+from .paired_system import Paired
 
 __all__ = ["SYSTEMS", "Equations", "open_equations", "system_for"]
 
@@ -49,6 +50,12 @@ def open_equations(name: str, qp: QP, gram: Gram, exact: bool, monitor: Monitor)
         name = "normal" if few else system_for(factor.rows)
     points, none = Rows([Points(qp.n)], 1), np.zeros(qp.n)
     if factor is None or name == "dense":
+        pairs = gram.wide().pairs()
+        if pairs is not None:
+            K = pairs.K.dense(monitor.foresee, 2)
+            paired = Paired(pairs, K, qp.A, gram.threads, monitor.look)
+            product = LinearOperator((qp.n, qp.n), matvec=paired.product, dtype=np.float64)
+            return Equations(paired, points, none, product)
         H = gram.wide().dense(monitor.foresee, 2)  # with the matrix that is factored
         return Equations(Dense(H, qp.A, gram.threads, monitor.look), points, none, H)
     rows, ridge = factor.rows, none if factor.ridge is None else factor.ridge
