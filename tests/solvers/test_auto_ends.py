@@ -338,6 +338,16 @@ def test_a_kernel_of_full_rank_stays_with_pair_steps():
     assert not any(turn.lowered for turn in Auto(dense_up_to=800).kernel_plan(qp))
 
 
+@pytest.mark.parametrize("kernel", [{"kernel": "sigmoid", "coef0": -1.0}, {"kernel": "poly", "coef0": -30.0}])
+def test_a_kernel_without_a_factor_has_pair_steps(kernel):
+    """Entries of its diagonal are negative, which no columns give."""
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    machine = SVC(gamma=0.05, solver=Auto(dense_up_to=300), **kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert machine.fit(X, X[:, 0] > 0).solver_ == "decomposition"
+
+
 def test_a_sample_tells_that_a_factor_takes_too_many_columns():
     """Few columns leave a fifth of this kernel; that a hundred leave too much is seen without most of its rows."""
     X = np.random.default_rng(0).normal(size=(20000, 6))

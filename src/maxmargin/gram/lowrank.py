@@ -94,15 +94,14 @@ def low_rank(
 ) -> LowRank | None:
     """L Lᵀ with a trace within ``tol`` of K's, relatively; None if that takes more than ``most`` columns.
 
-    None as well as soon as ``stop()`` says so: it is asked before each block of columns.
+    None as well where an entry of the diagonal is negative, which no columns give, and as soon as ``stop()`` says so:
+    it is asked before each block of columns.
     """
     n = gram.n
     most = n if most is None else min(n, most)
     diagonal = gram.diag()
     if not (diagonal >= 0).all():
-        raise ValueError(
-            "a low-rank factor was asked for; found a negative diagonal entry; use a positive semi-definite kernel"
-        )
+        return None
     lacking = diagonal.copy()
     with th.blas_limit(1):
         Lt = _columns(gram.wide(), lacking, tol * float(diagonal.sum()), most, np.random.default_rng(seed), stop)
