@@ -50,7 +50,7 @@ GAP_ROUNDING = 1e-12
 SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SHORT = 1 << 20  # bytes: these are copied and compared in a tenth of the time that a hash takes
-PRODUCTS = 2  # that are kept: a solver's answer, and what it is compared with
+KEPT = 4  # products, and certificates: of an answer, of the start as it was and as it is feasible, and between them
 SPAN = 1 << 14  # variables that are looked at together: what is computed from them stays in the processor's caches
 
 
@@ -166,7 +166,7 @@ class QP:
     def _keep(self, product: _Product) -> _Product:
         kept = self._last.setdefault("products", [])
         kept.insert(0, product)
-        del kept[PRODUCTS:]
+        del kept[KEPT:]
         return product
 
     def _seen(self, beta: np.ndarray) -> np.ndarray:
@@ -174,6 +174,9 @@ class QP:
 
     def _along(self, w: np.ndarray) -> np.ndarray:
         """Zw; the last one is kept, as weights of their own are looked at with several β."""
+        for one in self._last.get("products", ()) if self.ridge is None else ():
+            if one.w is not None and np.array_equal(one.w, w):  # the weights of another β
+                return one.H_beta
         if self._last.get("along") is None or not np.array_equal(self._last["along"][0], w):
             self._last["along"] = w.copy(), self.H.along(w)
         return self._last["along"][1]
@@ -340,10 +343,13 @@ class QP:
         product = self._product(beta)
         if w is product.w or (w is not None and product.w is not None and np.array_equal(w, product.w)):
             w = None  # nothing of its own
-        about = [None if one is None else _digest(one) for one in (beta, eta, w)]
-        if self._last.get("about") != about:  # a solver's answer, the judge's look, the published model
-            self._last.update(about=about, certificate=self._certificate(beta, eta, w, product))
-        return self._last["certificate"]
+        about = tuple(None if one is None else _digest(one) for one in (beta, eta, w))
+        kept = self._last.setdefault("certificates", {})
+        if about not in kept:  # a solver's answer, of several; the judge's look; the published model
+            kept[about] = self._certificate(beta, eta, w, product)
+            for oldest in list(kept)[:-KEPT]:
+                del kept[oldest]
+        return kept[about]
 
     def _certificate(self, beta: np.ndarray, eta: np.ndarray, w: np.ndarray | None, product: _Product) -> Certificate:
         H_beta, own = product.H_beta, product.w

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from cases import with_sizes
-from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, host, monitor
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, host, monitor
 from maxmargin import rows as rows_room
 from maxmargin.estimators import base as estimators_base
 from maxmargin.estimators import classification, crammer_singer, folds, regression, sparse_linear
@@ -249,6 +249,53 @@ def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
     assert model.status_ is Status.TIME_LIMIT
     for found in model.certificates_:
         assert found.dual == 0.0 < found.gap == found.primal
+
+
+def test_no_solver_is_begun_after_the_limit(monkeypatch):
+    """One falls short by itself, and its proof ends after the limit: it is too late for the next."""
+    now, begun = [0.0], []
+    monkeypatch.setattr(monitor, "clock", lambda: now[0])
+
+    def falls_short(solver, qp, goal, start, watch, *args):
+        begun.append(type(solver).__name__)
+        now[0] += 10.0
+        return auto.beginning(qp, goal, start, Status.EXHAUSTED, watch)
+
+    monkeypatch.setattr(auto, "run", falls_short)
+    X, y = points(2000)
+    with pytest.warns(match="time limit"):
+        model = LinearSVC(loss="hinge", time_limit=1.0).fit(X, y)
+    assert begun == ["SOR"] and model.status_ is Status.TIME_LIMIT
+    begun.clear()
+    with pytest.warns(match="stopped early"):
+        LinearSVC(loss="hinge").fit(X, y)
+    assert begun == ["SOR", "InteriorPoint", "SOR"]
+
+
+@pytest.mark.parametrize("looks", range(0, 60, 6))
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_linear_machine_multiplies_each_point_once_after_the_limit(regression, looks, monkeypatch):
+    """What was found, where it started from, and that start before it was made feasible: to each there is a product."""
+    clock = LookedAt()
+    clock.deadline = looks + 1.5  # the first look says when the fit has begun
+    monkeypatch.setattr(monitor, "clock", clock)
+    late = []
+    for name in ("pulled", "along"):
+        once = getattr(Factored, name)
+
+        def counted(gram, vector, name=name, once=once):
+            if gram.n == n and clock.now > clock.deadline:
+                late.append((name, vector.tobytes()))
+            return once(gram, vector)
+
+        monkeypatch.setattr(Factored, name, counted)
+    rng, n = np.random.default_rng(0), 6000
+    X = rng.standard_normal((n, 10))
+    f = X @ rng.normal(size=10) + rng.normal(size=n)
+    machine = LinearSVR(epsilon=0.1) if regression else LinearSVC(loss="hinge")
+    with pytest.warns(match="time limit"):
+        machine.set_params(tol=1e-10, n_jobs=1, time_limit=looks + 0.5).fit(X, f if regression else np.sign(f))
+    assert len(set(late)) == len(late) <= 6
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

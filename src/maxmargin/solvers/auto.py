@@ -115,6 +115,8 @@ class Auto:
             if self.solver == "auto":
                 plan = self.plan(problem, goal)
             for turn in plan:
+                if best is not None and (stop := monitor.stop_now()) is not None:  # too late for another one
+                    return replace(best, status=goal.verdict(best.certificate, stop), n_iter=steps)
                 warm = start if best is None else None if turn.cold else best.beta
                 others = self.looks and turn is not plan[-1]  # who have looks of the same length to make
                 asked = goal

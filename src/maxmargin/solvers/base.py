@@ -213,7 +213,7 @@ def _on_the_way(qp: QP, goal: Goal, found: Solution, origin: np.ndarray | None) 
             return None
         first = H_first = np.zeros(qp.n)
     else:
-        first = first_point(qp, origin)
+        first = starting_point(qp, origin)
         H_first = qp.times(first)
         if now <= qp.objective(first, H_first):
             return None

@@ -75,9 +75,9 @@ def screen(
         smooth = factor.ridge is not None and bool((factor.ridge > 0.0).all())  # then Newton's method goes all the way
         near = approach(qp, factor, PART_GAP * tol, monitor)
         beta, w, eta, steps = near.beta, near.x[: factor.rows.d], near.x[factor.rows.d :], near.steps
-        view.look(w, eta)
         if near.stopped or smooth:
             return Screened(beta, eta, near.stopped or Status.CONVERGED, steps)
+        view.look(w, eta)
         reach, sharp = reaching * near.rho, min(sharp, near.gap)  # a part solved less well would send rows back
     most = min(qp.n, max(PART_A_FEATURE * len(w), int((view.distance <= reach).sum())))
     outside = view.distance > np.partition(view.distance, most - 1)[most - 1]
