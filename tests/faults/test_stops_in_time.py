@@ -24,6 +24,7 @@ from maxmargin.monitor import Monitor, Stopped
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, make_solver
+from maxmargin.solvers.base import first_point
 from maxmargin.solvers.parts import fixed_sums, newton_systems, small_problems, smoothed_newton
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 from maxmargin.solvers.parts.working_sets import Sizes
@@ -362,6 +363,31 @@ def test_two_variables_of_a_point_are_one_coefficient(fit_intercept, looks, larg
         machine.fit(X, X[:, 1] + 0.1 * y)
     assert len(multiplied) == 1
     assert machine.certificate_.relative_gap <= 2.0
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_multipliers_that_cannot_prove_enough_are_not_weighed(fit_intercept, large, monkeypatch):
+    """Far from the end those of the least gap alone are certified; what is published here is the same."""
+    certified, certificate = [], QP._certificate
+    monkeypatch.setattr(QP, "_certificate", lambda qp, *args: certified.append(args) or certificate(qp, *args))
+    monkeypatch.setattr(monitor, "clock", LookedAt())
+    X, y = points()
+    machine = NuSVR(nu=0.5, C=10.0, gamma=0.5, time_limit=12.5, n_jobs=1, fit_intercept=fit_intercept)
+    with pytest.warns(match="time limit"):
+        machine.fit(X, X[:, 1] + 0.1 * y)
+    assert len(certified) == 1
+
+
+@pytest.mark.parametrize("kind", ["c_svc", "nu_svc", "one_class", "epsilon_svr"])
+def test_balanced_multipliers_have_the_least_gap(kind):
+    qp, rng = problem(kind), np.random.default_rng(0)
+    groups = fixed_sums.Groups.of(qp)
+    for share in (0.0, 0.1, 1.0):
+        beta = qp.settled(first_point(qp, share * rng.uniform(np.maximum(qp.lower, -1.0), np.minimum(qp.upper, 1.0))))
+        balanced = groups.balanced(qp, beta, qp.times(beta))
+        least = qp.certificate(beta, balanced).gap
+        for eta in [groups.multipliers(qp, beta, qp.times(beta)), *rng.normal(balanced, 0.1, (20, len(balanced)))]:
+            assert least <= qp.certificate(beta, eta).gap * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -104,14 +104,10 @@ def better(goal: Goal, one: Answer | None, other: Answer) -> Answer:
 
 
 def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:
-    """β, settled, with the first multipliers that prove what is asked, or those that prove most.
-
-    Where multipliers are not unique, those half way between their limits come before a solver's own.
-    """
+    """β, settled, with the first multipliers that prove what is asked, or those that prove most."""
     beta = qp.settled(beta)
     best: Answer | None = None
-    choices = multipliers(qp, beta, qp.times(beta))
-    for eta in chain(choices, etas) if pairs_keep(qp) else chain(etas, choices):
+    for eta in _choices(qp, goal, beta, etas):
         other = Answer(beta, eta, qp.certificate(beta, eta))
         if best is None or other.certificate.gap < best.certificate.gap:
             best = other
@@ -119,6 +115,29 @@ def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()
             return other
     assert best is not None
     return best
+
+
+def _choices(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """Multipliers that are worth a certificate, which takes a dozen passes over all variables.
+
+    Where multipliers are not unique, those half way between their limits come before a solver's own. They violate
+    least, and balanced ones have the least gap: where that violation is too large none proves what is asked, and where
+    one of both is asked for a solver's own prove no more.
+    """
+    H_beta = qp.times(beta)
+    suited = multipliers(qp, beta, H_beta)
+    if not pairs_keep(qp):
+        yield from chain(etas, suited)
+    elif not Groups.of(qp).can_balance(qp):
+        yield from chain(suited, etas)
+    else:
+        midway = next(suited)
+        hopeless = goal.violation < qp.violation(beta, qp.gradient(beta, midway, H_beta))
+        if not hopeless:
+            yield midway
+        yield from suited
+        if not hopeless and max(goal.violation, goal.gap) < np.inf:
+            yield from etas
 
 
 def multipliers(qp: QP, beta: np.ndarray, H_beta: np.ndarray) -> Iterator[np.ndarray]:
