@@ -61,6 +61,7 @@ ONCE_FAILED = {
     720256: "a certificate of 1268 sums, whose rounding grows with the root of their number",
     720380: "two variables on each of 2028 points, and a cost at which pair steps crawl",
     732782: "a referee that leaves a violation with any bias, and has no interval of optimal ones",
+    803354: "a kernel of 1e17: a share of tiny coefficients that was taken twice",
 }
 
 

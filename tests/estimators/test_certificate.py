@@ -301,3 +301,16 @@ def test_several_problems_have_a_history_each():
     s = samples("wine")
     model = SVC().fit(s.X, s.y)
     assert [len(h) >= 1 for h in model.history_] == [True] * 3
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**60])
+def test_what_constraints_are_missed_by_is_a_share_of_their_terms(scale):
+    """A kernel of another scale has coefficients of another scale, and nothing else that differs."""
+    s = samples("noisy")
+    K, weight = rbf_kernel(s.X, gamma=0.05), np.random.default_rng(0).uniform(0.5, 2.0, len(s.y))
+    plain, scaled = (
+        SVC(kernel="precomputed", C=C).fit(factor * K, s.y, weight).certificate_
+        for factor, C in ((1.0, 0.7), (scale, 0.7 / scale))
+    )
+    assert 0.0 < plain.infeasibility < 1e-15
+    assert scaled.infeasibility == plain.infeasibility

@@ -226,8 +226,6 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if not (np.array_equal(coef, shape.coef) and same.all()):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
-        terms = np.add.reduceat(np.abs(beta), found.starts[:-1])
-        found.proof[:, 4] /= np.maximum(terms, np.finfo(float).tiny)  # as problem.py has it, a share
         for q, (qp, w) in again.items():
             w = None if w is None or self._W is None else self._W[q] * scale[q]
             found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
