@@ -307,6 +307,17 @@ def test_a_factor_of_low_rank_where_pair_steps_crawl(machine):
     assert np.max(machine.certificate_.violation) <= machine.tol
 
 
+@pytest.mark.parametrize("points, features, lowered", [(1300, 1, True), (600, 1, False), (1300, 20, False)])
+def test_a_factor_of_low_rank_where_it_is_far_cheaper_than_the_matrix(points, features, lowered):
+    """Up to a thousand points the matrix itself costs as little; with many features there is no such factor."""
+    X = np.random.default_rng(0).uniform(-3.0, 3.0, size=(points, features))
+    gram = KernelGram(Kernel("rbf", 0.5), X, 1)
+    plan = Auto().kernel_plan(EpsilonSVR(C=1e3).qp(Samples(gram, np.sin(X[:, 0]), np.ones(points))))
+    assert any(turn.lowered for turn in plan) is lowered
+    names = [turn.name for turn in plan if not turn.lowered]
+    assert names[-4:] == ["decomposition", "interior-point", "decomposition", "mpd"]
+
+
 @pytest.mark.parametrize("cache_size", ["auto", 0.05])
 def test_newton_where_costs_of_all_sizes_stop_pair_steps(cache_size):
     """A squared loss adds 1 / (2 C_i) to the diagonal: here from 5e-9 to 0.5."""

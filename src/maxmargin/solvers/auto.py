@@ -7,7 +7,8 @@
 | a relation (Potential SVM)                         | columns: few of them are used; then as a kernel               |
 | a kernel, pairs of variables keep Aβ = b            | decomposition; where the matrix, its features or a factor of  |
 |                                                    | low rank fit, the interior method once pair steps have cost   |
-|                                                    | as much, pair steps again, and mpd                            |
+|                                                    | as much, first with the factor where that is far cheaper;     |
+|                                                    | pair steps again, and mpd                                     |
 | a kernel, a squared loss, noise: most points of a    | Newton: one system of all of them in place of steps on each;  |
 |   large problem have a coefficient                   | then as above                                                |
 | a kernel, other constraints (parametric functions)   | mpd; up to some thousand variables the interior method once   |
@@ -195,23 +196,27 @@ class Auto:
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
             return [mpd, *newton, Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
+        first = Try("decomposition", partial(pair_trial, qp, LAST, LOWERED_UP_TO))
+        lowered = [first, Try("interior-point", cold=True, lowered=True)] * _may_lower(qp, dense)
         if not dense:
             last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
-            if not _may_be_low_rank(as_gram(qp.H), FEW_ROWS, FEW_COLUMNS):
-                return [Try("decomposition"), *last]
-            return [
-                Try("decomposition", partial(pair_trial, qp, LAST, LOWERED_UP_TO)),
-                Try("interior-point", cold=True, lowered=True),
-                Try("decomposition"),
-                *last,
-            ]
+            return [*lowered, Try("decomposition"), *last]
         return [
+            *lowered,
             Try("decomposition", partial(pair_trial, qp)),
             *newton,
             Try("interior-point", cold=True),
             Try("decomposition", partial(pair_trial, qp, LAST)),
             Try("mpd", partial(pair_trial, qp, LAST)),
         ]
+
+
+def _may_lower(qp: QP, dense: bool) -> bool:
+    """Whether a factor of low rank may stand for the kernel, and wins by far where its matrix could be factored."""
+    gram = as_gram(qp.H)
+    if dense and LAST * pair_patience(gram, qp.n, LOWERED_UP_TO) > pair_patience(gram, qp.n):
+        return False
+    return _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS)
 
 
 def mixed(qp: QP, goal: Goal, one: Solution, other: Solution) -> Solution:
