@@ -22,6 +22,7 @@ from .. import host
 from .. import threads as th
 from ..monitor import clock
 from ..rows import Rows, Sparse
+from .columns import Columns, suits
 from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
 from .matrix_leaves import copy_rows, row_products
@@ -49,8 +50,12 @@ class Cost:
         """A context in which so many kernel values are computed, each a number of so many bytes."""
         begun = clock()
         yield
+        self.add(evals, itemsize, clock() - begun)
+
+    def add(self, evals: int, itemsize: int, seconds: float) -> None:
+        """So many kernel values have taken that long."""
         self.evals += evals
-        self._seconds += clock() - begun
+        self._seconds += seconds
         self._bytes += evals * itemsize
 
     def seconds(self, evals: int, itemsize: int = EXACT_BYTES) -> float:
@@ -216,6 +221,10 @@ class Gram(ABC):
         """The same matrix with rows in float64."""
         return self
 
+    def by_feature(self) -> Columns | None:
+        """What leaves need to make rows one at a time, where that costs little more than a block."""
+        return None
+
     def duplicates(self) -> np.ndarray | None:
         """For each point the number of the first point with the same row, or None where that is not known."""
         return None
@@ -271,6 +280,7 @@ class KernelGram(Gram):
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
         self._known: tuple[np.ndarray, np.ndarray] | None = None  # a vector, and its product
         self._factor: Factor | None = None
+        self._by_feature: Columns | None = None
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -294,6 +304,11 @@ class KernelGram(Gram):
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         with self.cost.timed(len(index) * self.n, self.dtype.itemsize):
             return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
+
+    def by_feature(self) -> Columns | None:
+        if self._by_feature is None and suits(self.kernel, self.fast):
+            self._by_feature = Columns.of(self.kernel, self.fast)
+        return self._by_feature
 
     def diag(self) -> np.ndarray:
         return self.kernel.diag(self.exact.norms)

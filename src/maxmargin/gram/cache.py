@@ -17,7 +17,7 @@ import numpy as np
 from .. import memory
 from .. import threads as th
 from .._jit import jit
-from .base import Gram
+from .base import PIECE_EVALS, Gram
 
 __all__ = ["RowCache", "cache_bytes", "once_more"]
 
@@ -129,6 +129,28 @@ class RowCache:
             slots = self.slot[index]
         return slots
 
+    def free(self) -> np.ndarray:
+        """The first free slot, and where a leaf that makes rows itself has to end: at the next look at the clock."""
+        return np.array([self.filled, min(self.limit, self.filled + max(2, PIECE_EVALS // max(1, self.gram.n)))])
+
+    def take_over(self, made: int, seconds: float) -> None:
+        """So many of the free slots hold rows now, which a leaf has made in that time and whose ``slot`` it has set."""
+        if not made:
+            return
+        self.clock += 1
+        self.asked += made
+        self.missed += made
+        new = np.flatnonzero(self.slot >= self.filled)
+        self.owner[self.slot[new]] = new
+        self.repeated += int(self.dropped[new].sum())
+        self._fill(made)
+        self.used[self.filled - made : self.filled] = self.clock
+        self.gram.cost.add(made * self.gram.n, self.slab.itemsize, seconds)
+
+    def _fill(self, count: int) -> None:
+        self.filled += count
+        self.reserved.filled = max(self.reserved.filled, self.filled * self.slab.strides[0])
+
     def _room(self, count: int) -> np.ndarray:
         """Slots for count rows: unused ones first, so that they are neighbours, then the oldest."""
         busy = int((self.used[: self.filled] == self.clock).sum())
@@ -148,8 +170,7 @@ class RowCache:
             self.slot[self.owner[oldest]] = -1
             self.dropped[self.owner[oldest]] = True
             fresh = np.concatenate([fresh, oldest])
-        self.filled += first
-        self.reserved.filled = max(self.reserved.filled, self.filled * self.slab.strides[0])
+        self._fill(first)
         return fresh
 
     def restrict(self, index: np.ndarray) -> None:

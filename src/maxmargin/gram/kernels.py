@@ -130,7 +130,7 @@ def wendland_values(square: np.ndarray, degree: float) -> np.ndarray:
 
 
 @helper
-def _finish(a, code, gamma, coef0, degree, norm, norms):
+def finish(a, code, gamma, coef0, degree, norm, norms):
     """Turn inner products (L1 distances for the Laplacian) in a into kernel values, in place.
 
     The code is None for the RBF kernel: the compiler knows that, and leaves out all others, which take longer.
@@ -175,7 +175,7 @@ def transform(block, start, stop, code, gamma, coef0, degree, norms_left, norms)
     c = block.dtype.type(coef0)
     d = block.dtype.type(degree)
     for i in range(block.shape[0]):
-        _finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
+        finish(block[i, start:stop], code, g, c, d, norms_left[i], norms[start:stop])
 
 
 @aside
@@ -272,7 +272,7 @@ def _tile(tile, right, norms, i0, m, kernel, block, where, positions, values, no
             _tile_row(a, code, positions, values, 0, kept, block)
         else:
             _tile_row(a, code, ridx, rdata, rptr[i], rptr[i + 1], block)
-        _finish(a, code, g, c0, deg, norms[i], norm_block)
+        finish(a, code, g, c0, deg, norms[i], norm_block)
 
 
 @jit

@@ -3,8 +3,9 @@
     min ½ βᵀHβ + pᵀβ + Σ ε_i |β_i|   s.t.  box,  one fixed sum a group of variables
 
     repeat
-        steps on pairs of all variables as long as their rows are at hand; at the first row that is missing
-        W  <- the q variables that promise most: steepest feasible direction (Joachims 1999)
+        steps on pairs of all variables, for a while or until a row is missing that is not to be made alone
+        W  <- the q variables that promise most: steepest feasible direction (Joachims 1999); if no row is missing,
+              those of them whose rows are at hand
         solve the problem on W with the rest fixed, by pair steps (SMO, second-order choice: Fan et al. 2005)
         v  <- v − H[:, W] Δβ_W                          one pass over q cached rows
         now and then: drop variables that are stuck at a bound (shrinking)
@@ -16,7 +17,8 @@ independent, Aβ = b fixes the sum of each group and nothing else, so a pair ste
 for C-SVC, SVR and one-class, two for the ν machines, none without a bias. The multipliers follow from the level of each
 group, half way between its m and M: no averaging over free support vectors, no special case when there are none.
 Growing. The problem is first solved on a sample, then on four times as many, ... (PRIMAL doubles). Samples, shrinking
-and rows that come in blocks are those of parts/working_sets.py, the steps those of parts/pair_steps.py.
+and rows that come in blocks are those of parts/working_sets.py, the steps those of parts/pair_steps.py. Points that are
+few or have few features give rows one at a time, as steps ask for them (parts/lone_rows.py).
 
 | papers                          | here                                   |
 | ------------------------------- | -------------------------------------- |
@@ -39,15 +41,17 @@ from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
+from .parts.chosen_rows import ChosenRows
 from .parts.duplicates import merge_duplicates
 from .parts.fixed_sums import Groups, feasible, midway
 from .parts.limits import MARGIN, NEAR, SAMPLE_TOL, Aim, Progress
+from .parts.lone_rows import steps_over_all
 from .parts.newton_finish import NEWTON_WORK, newton_finish
 from .parts.pair_steps import HUGE, pair_steps, single_steps
 from .parts.part_with_sums import Levels, PartWithSums, sums_of_sample
-from .parts.reach import ROUNDINGS, slope_rounding
-from .parts.small_sets import INNER_TOL, small_set_steps
-from .parts.working_sets import Sizes, WorkingSets, sent_to, without
+from .parts.reach import LOOKS_A_FETCH, ROUNDINGS, slope_rounding
+from .parts.small_sets import INNER_TOL
+from .parts.working_sets import ROWS_A_LOOK, Sizes, sent_to
 
 __all__ = ["SMO", "Decomposition"]
 
@@ -56,10 +60,10 @@ __all__ = ["SMO", "Decomposition"]
 class Decomposition:
     """Working sets of q variables, inner pair steps, shrinking, growing, duplicates merged."""
 
-    # q: how many variables are solved together when a step asks for a row that is not at hand; 2 is SMO; None: an
-    # eighth of the variables, 64 to 512; while all coefficients are 0, a block at most. As long as rows are at hand
-    # (always, up to 600 variables or with a precomputed kernel), steps choose among all variables; then q = 2 says only
-    # that steps move pairs, however many variables.
+    # q: how many variables are solved together when a step asks for a row that is not at hand, or when steps that
+    # choose among all variables have taken a while; 2 is SMO; None: an eighth of the variables, 64 to 512; while all
+    # coefficients are 0, a block at most. Where every row is at hand (always, up to 600 variables or with a precomputed
+    # kernel), steps choose among all variables; then q = 2 says only that steps move pairs, however many variables.
     working_set: int | None = None
     selection: str = "second-order"  # choice of a pair's second variable, or "steepest": the most violating pair
     shrinking: bool = True  # leave out variables that are stuck at a bound
@@ -106,7 +110,7 @@ class SMO(Decomposition):
     working_set: int | None = 2  # the pair itself
 
 
-class Run(WorkingSets):
+class Run(ChosenRows):
     """One call of the solver: the state that its steps share. v is −(Hβ + p)."""
 
     def __init__(self, options: Decomposition, whole: QP, goal: Goal, monitor: Monitor) -> None:
@@ -127,6 +131,10 @@ class Run(WorkingSets):
     def pairs(self) -> bool:
         """Whether the working set is a pair: a larger one saves rows, and needs two of each group."""
         return self.in_memory or self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
+
+    def sets_pay(self, part: PartWithSums) -> bool:
+        """Whether a step on a working set looks at far fewer variables than a step on all."""
+        return not self.pairs and len(part.index) > 2 * self.q
 
     # -- from a first guess to a certified end ------------------------------------------------------------------
 
@@ -262,12 +270,12 @@ class Run(WorkingSets):
                 stuck = part.to_leave_out(part.stuck(m, M))
                 if stuck is not None:
                     return Status.CONVERGED, stuck
-            missing = self._small_steps(part, tol[0])
+            violation, missing = self._small_steps(part, tol[0])
             if missing >= 0 and self.pairs:
-                self._fetch_pair(part, missing)
-            elif missing >= 0:
+                self.fetch_pair(part, missing)
+            elif missing >= 0 or (violation >= tol[0] and self.sets_pay(part)):
                 levels = part.levels()
-                working = self._working_set(part, levels, working)
+                working = self.working_set(part, levels, working, fetching=missing >= 0)
                 try:
                     self._improve(part, levels, working, tol[0])
                 except Stopped as stopped:  # there is no time for its rows
@@ -288,42 +296,31 @@ class Run(WorkingSets):
         cost = (len(part.index), self.gram.evals, self.cache.hit_rate)
         return self.monitor.step(self.iteration, seen, violation, *cost, primal=primal)
 
-    def _small_steps(self, part: PartWithSums, tol: float) -> int:
-        """Steps on pairs or small sets of all variables, for a while or until a row is missing: which one, or −1."""
-        most = min(self.room(len(part.index)), max(100, self.sizes.call // len(part.index)))
-        rows = (self.cache.slab, self.cache.slot)
-        if not part.grouped:
-            steps, _, missing = single_steps(*rows, part.variables, tol, most)
-        else:
-            # The best pair needs a pass over all variables; with many of them a small set a pass does more.
-            leaf = pair_steps if self.pairs or len(part.index) <= self.sizes.pairs else small_set_steps
-            steps, _, missing = leaf(*rows, part.variables, part.edges, self.second_order, tol, most)
-        self.count(steps, len(part.index))
-        return missing
+    def _small_steps(self, part: PartWithSums, tol: float) -> tuple[float, int]:
+        """Steps on pairs or small sets of all variables, for a while or until a row is missing.
 
-    def _fetch_pair(self, part: PartWithSums, missing: int) -> None:
-        """The missing row, the row of the variable that it was to be paired with, and others that will be next."""
-        levels, room = part.levels(), self.cache.capacity
-        first, copied = part.worst(*levels), self.in_memory and room == len(part.index)
-        most = room if copied else min(self.sizes.block, room)
-        others = part.steepest(most, levels, self.cache.slot < 0)
-        others = others[(others != missing) & (others != first)][: max(0, most - 2)]
-        self.fetch(np.unique(np.concatenate([[first, missing], others])))
-
-    def _working_set(self, part: PartWithSums, levels: Levels, previous: np.ndarray) -> np.ndarray:
-        """The most violating variables, and as many of the set before: free ones first.
-
-        Without any coefficient violations tell the labels and nothing else: a block is enough to learn more from.
+        Returns the violation, and the row that is missing or −1. Where a working set can go on, the while is as long
+        as it takes to choose one, to gather its block and to bring v up to date, twice.
         """
-        most = self.q if part.beta.any() else min(self.q, self.sizes.block)
-        q = min(len(part.index), most, self.cache.capacity)
-        return part.with_old(part.steepest(q // 2 if len(previous) else q, levels), previous, q)
+        n, q = len(part.index), self.q
+        most = min(self.room(n), max(100, self.sizes.call // n))
+        if self.sets_pay(part):
+            most = min(most, 2 * (LOOKS_A_FETCH + q * q + q * n // ROWS_A_LOOK) // n)
+        # The best pair needs a pass over all variables; with many of them a small set a pass does more.
+        sets = not self.pairs and n > self.sizes.pairs
+        edges = part.edges if part.grouped else None
+        steps, violation, missing, made = steps_over_all(
+            self.cache, part.variables, edges, sets, self.second_order, tol, most
+        )
+        self.count(steps, n)
+        self.looks += made * n
+        return violation, missing
 
     def _improve(self, part: PartWithSums, levels: Levels, W: np.ndarray, tol: float) -> None:
         """Minimise over the working set, then bring v up to date everywhere."""
         m, M = levels
         tol = max(INNER_TOL * float((m - M).max()), 0.5 * tol)
-        q, slots, found = len(W), self._fetch_with_next(part, levels, W), part.variables.take(W)
+        q, slots, found = len(W), self.fetch_with_next(part, levels, W), part.variables.take(W)
         K = self.block(part, W, slots)
         most = min(self.room(q), max(1000, self.sizes.call // q))
         if part.grouped:
@@ -333,16 +330,3 @@ class Run(WorkingSets):
             steps, _, _ = single_steps(K, np.arange(q), found, tol, most)
         self.count(steps, q)
         self.subtract(part, W, slots, part.take_over(W, found))
-
-    def _fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
-        """The slots of W; less than a block of missing rows also brings rows of the variables that will be next."""
-        missing = int((self.cache.slot[W] < 0).sum())
-        # Time for these rows, and for as many more values at the end: all of them may get coefficients.
-        cost, evals = self.gram.cost, missing * len(part.index)
-        self.monitor.foresee(cost.seconds(evals, self.gram.dtype.itemsize) + cost.seconds(evals))
-        spare = min(self.sizes.block - missing, self.cache.capacity - len(W))
-        if missing == 0 or spare <= 0:
-            return self.fetch(W)
-        extra = part.steepest(2 * (missing + spare), levels, self.cache.slot < 0)
-        extra = without(extra, W, len(part.index))[:spare]
-        return self.fetch(np.concatenate([W, extra]))[: len(W)]

@@ -32,6 +32,8 @@ __all__ = [
     "pair_steps",
     "set_offsets",
     "single_steps",
+    "steps_of_pairs",
+    "steps_of_singles",
     "subtract",
     "subtract_rows",
 ]
@@ -287,6 +289,12 @@ def first_that_gains(best, x, tile):
 
 @jit
 def single_steps(slab, slot, x, tol, most):
+    """Steps on one variable at a time, for callers in Python."""
+    return steps_of_singles(slab, slot, x, tol, most)
+
+
+@shared
+def steps_of_singles(slab, slot, x, tol, most):
     """Steps on one variable at a time, for problems without equality constraints (Gauss–Seidel, MPD §4.2).
 
     The variable with the largest decrease of the objective moves to its minimum, its bound, or zero.

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._jit import aside, inline, jit, shared
-from . import pair_steps as steps_on
+from ..._jit import aside, inline, jit
 from .fixed_sums import BIG
 from .limits import DECREASE, LESS, MARGIN
-from .pair_steps import HUGE, Variables, steps_of_pairs
+from .pair_steps import HUGE, Variables, steps_of_pairs, steps_of_singles
 from .roundings import ROUNDED_SOLUTION
 from .small_newton import newton_rounds
 from .small_rows import load_row, times
@@ -25,8 +24,6 @@ NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active se
 NEWTON_SHARE = 2  # of the work of pair steps, between them
 TINY = np.finfo(np.float64).tiny  # what to divide by instead of 0
 STALL_ROUNDS = 20  # without progress before we give up
-
-single_steps = shared(steps_on.single_steps)
 
 CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
 
@@ -361,7 +358,7 @@ def solve_slice(
                 if single is None:  # known to the compiler, which leaves the other steps out
                     some, _, missing = steps_of_pairs(H, slot, parts, edges, True, MARGIN * tol, limit - made)
                 else:
-                    some, _, missing = single_steps(H, slot, parts, MARGIN * tol, limit - made)
+                    some, _, missing = steps_of_singles(H, slot, parts, MARGIN * tol, limit - made)
                 made += some
                 if missing >= 0:
                     load_row(missing, K, where, own_ridge, own_sign, H, slot)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import helper, inline, jit
+from ..._jit import helper, inline, jit, shared
 from .fixed_sums import BIG
 from .pair_steps import TILE, Variables, first_that_has, mend, steps_of_pairs, subtract
 
-__all__ = ["small_set_steps"]
+__all__ = ["room", "small_set_steps", "steps_of_sets"]
 
 SET = 16  # variables of a small set: half of them ask to grow, half to shrink
 SET_STEPS = 5  # pair steps a variable that a small set gets at most
@@ -161,6 +161,12 @@ def _store(slab, slot, x, small, q):
 
 
 @jit
+def set_steps(slab, slot, x, edges, second_order, tol, most, small, tiles):
+    """Steps of small sets, for callers in Python."""
+    return steps_of_sets(slab, slot, x, edges, second_order, tol, most, small, tiles)
+
+
+@shared
 def steps_of_sets(slab, slot, x, edges, second_order, tol, most, small, tiles):
     """What small_set_steps does, in room that it has made."""
     none = np.int64(0)  # a plain 0 is a type of its own, for which helpers would be compiled once more
@@ -188,4 +194,4 @@ def small_set_steps(
     slab: np.ndarray, slot: np.ndarray, x: Variables, edges: np.ndarray, second_order: bool, tol: float, most: int
 ) -> tuple[int, float, int]:
     """As steps_of_pairs, but on sets of a few violating variables: v of all is updated once a set, not once a step."""
-    return steps_of_sets(slab, slot, x, edges, second_order, tol, most, *room(edges, slab.dtype))
+    return set_steps(slab, slot, x, edges, second_order, tol, most, *room(edges, slab.dtype))
