@@ -227,3 +227,17 @@ def test_columns_of_coefficients_share_a_product_in_pieces(monkeypatch):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
         if gram is kernel:  # one pass for all four, then one for each
             assert gram.evals - evals == 5 * 134 * 350
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_duplicates_of_a_part_are_numbered_in_its_order(sparse):
+    """All points are looked at once for all parts, whatever order and however often parts are taken."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(60, 3)).astype(float)
+    gram = KernelGram(Kernel("rbf", 0.5), sp.csr_matrix(X) if sparse else X)
+    for index in (np.arange(60), rng.permutation(60)[:40], np.array([59, 3, 3, 7])):
+        part = gram.take(index)
+        for points, one in ((X[index], part), (X[index][::-2], part.take(np.arange(len(index))[::-2]))):
+            equal = (points[:, None] == points).all(axis=2)
+            np.testing.assert_array_equal(one.duplicates(), equal.argmax(axis=1))
+            np.testing.assert_allclose(one.exact.norms, (points * points).sum(axis=1))

@@ -276,7 +276,7 @@ class KernelGram(Gram):
 
     def _adopt(self, n: int) -> None:
         self.n = n
-        self._source: tuple[Points, np.ndarray]  # points, and which of them are ours, as long as nobody has asked
+        self._taken: tuple[KernelGram, np.ndarray] | None = None  # the Gram of all points, and which of them are ours
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
         self._known: tuple[np.ndarray, np.ndarray] | None = None  # a vector, and its product
         self._factor: Factor | None = None
@@ -317,8 +317,9 @@ class KernelGram(Gram):
     def exact(self) -> Points:
         """The points as they were given."""
         if self._exact is None:  # taken from another Gram: many a part is solved without them
-            points, index = self._source
-            self._exact = points.take(index)
+            assert self._taken is not None
+            whole, index = self._taken
+            self._exact = whole.exact.take(index)
         return self._exact
 
     def _like(self, exact: Points | None, fast: Points) -> KernelGram:
@@ -330,11 +331,9 @@ class KernelGram(Gram):
 
     def take(self, index: np.ndarray) -> Gram:
         fast = self.fast.take(index)
-        if self.fast is self._exact:
-            return self._like(fast, fast)
-        other = self._like(None, fast)
-        points, of = self._source if self._exact is None else (self._exact, np.arange(self.n))
-        other._source = points, of[index]
+        other = self._like(fast if self.fast is self._exact else None, fast)
+        whole, of = (self, np.arange(self.n)) if self._taken is None else self._taken
+        other._taken = whole, of[index]
         return other
 
     def wide(self) -> Gram:
@@ -377,9 +376,19 @@ class KernelGram(Gram):
         return cross(self.kernel, points, points, threads=self.threads)
 
     def duplicates(self) -> np.ndarray | None:
-        if self._first is None:
-            self._first = _first_equal_row(self.exact)
+        if self._first is None and self._taken is None:
+            self._first = self._first_equal
+        elif self._first is None:  # parts overlap, as pairs of classes do: all points are looked at once
+            whole, of = self._taken
+            same, numbers = whole._first_equal[of], np.arange(self.n)
+            place = np.empty(whole.n, np.int64)
+            place[same[::-1]] = numbers[::-1]
+            self._first = place[same]
         return self._first
+
+    @cached_property
+    def _first_equal(self) -> np.ndarray:
+        return _first_equal_row(self.exact)
 
     def seconds(self, v: np.ndarray) -> float:
         if self.kernel.code == LINEAR:  # by weights

@@ -64,7 +64,7 @@ class Points:
     def take(self, index: np.ndarray | slice) -> Points:
         """The points with these numbers; a slice copies nothing unless the type changes."""
         if not self.sparse:
-            return Points(np.asarray(self.data[index], self.dtype), self.norms[index], self.d, self.dtype)
+            return Points(np.asarray(_rows(self.data, index), self.dtype), self.norms[index], self.d, self.dtype)
         indptr, indices, data = self.data
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.n)
@@ -86,6 +86,13 @@ class Points:
             return Points((indptr - indptr[0], indices[used], data[used].astype(dtype)), self.norms, self.d, dtype)
         data = self.data if on_disk(self.data) else np.asarray(self.data, dtype)
         return Points(data, self.norms, self.d, dtype)
+
+
+def _rows(a: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
+    """a[index], by a function that copies whole rows in a quarter of the time; what has gaps it would copy first."""
+    if isinstance(index, slice) or index.dtype == bool or not a.flags.c_contiguous:
+        return a[index]
+    return a.take(index, axis=0)
 
 
 def on_disk(a: np.ndarray) -> bool:
