@@ -53,14 +53,27 @@ def test_rows_that_nothing_speaks_for_are_a_block_at_most(monkeypatch, in_blocks
     assert any(count % sizes.block for count in asked[:-1])
 
 
-def test_rows_of_few_points_are_made_as_steps_ask_for_them(monkeypatch):
-    """Variables that never move cost no row: those that end with a coefficient are most of the rows there are."""
+def test_rows_are_made_one_at_a_time_where_few_variables_move(monkeypatch):
+    """Variables that never move cost no row: most rows are of those that end with a coefficient."""
     monkeypatch.setattr(KernelGram, "rows", lambda *asked: pytest.fail("a block of rows was asked for"))
-    qp = problem(MATRIX_UP_TO + 900)
-    found = solve(qp, "decomposition", tol=1e-3)
+    X = np.random.default_rng(0).normal(size=(MATRIX_UP_TO + 900, 3))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] > 0, 1.0, -1.0)
+    qp = CSVC(10.0).qp(Samples(KernelGram(Kernel("rbf", 0.5), X), y, np.ones(len(y))))
+    found = solve(qp, "decomposition")
     assert found.status.converged
     rows, used = found.kernel_evals / qp.n, np.count_nonzero(found.beta)
-    assert rows < 2.5 * used  # one of them is the certificate
+    assert used < qp.n / 5
+    assert rows < 2.5 * used  # the certificate's are as many as there are coefficients
+
+
+def test_rows_come_in_blocks_where_most_variables_move(monkeypatch):
+    asked, sizes, rows = [], Sizes(), KernelGram.rows
+    monkeypatch.setattr(KernelGram, "rows", lambda self, index, *to: asked.append(len(index)) or rows(self, index, *to))
+    X = np.random.default_rng(0).normal(size=(MATRIX_UP_TO + 900, 8))
+    qp = CSVC(0.1).qp(Samples(KernelGram(Kernel("rbf", 1.0), X), np.sign(X[:, 0]), np.ones(len(X))))
+    found = solve(qp, "decomposition")
+    assert found.status.converged and np.count_nonzero(found.beta) > 0.9 * qp.n
+    assert sum(asked) > qp.n / 3 and sum(asked) / len(asked) > sizes.block
 
 
 class Untouched(PrecomputedGram):

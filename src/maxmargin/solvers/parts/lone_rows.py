@@ -20,14 +20,21 @@ __all__ = ["steps_over_all"]
 
 
 def steps_over_all(
-    cache: RowCache, x: Variables, edges: np.ndarray | None, sets: bool, second_order: bool, tol: float, most: int
+    cache: RowCache,
+    x: Variables,
+    edges: np.ndarray | None,
+    sets: bool,
+    second_order: bool,
+    tol: float,
+    most: int,
+    making: bool = True,
 ) -> tuple[int, float, int, int]:
     """Steps until the violation is below tol, a row is missing that nobody makes, or ``most`` steps were made.
 
-    ``edges``: of groups, or None without equality constraints; ``sets``: small sets of variables in place of pairs.
-    Returns (steps, violation, missing row or −1, rows made).
+    ``edges``: of groups, or None without equality constraints; ``sets``: small sets of variables in place of pairs;
+    ``making``: rows may be made, where they are made alone. Returns (steps, violation, missing row or −1, rows made).
     """
-    slab, slot, points = cache.slab, cache.slot, cache.gram.by_feature()
+    slab, slot, points = cache.slab, cache.slot, cache.gram.by_feature() if making else None
     if points is None:
         if edges is None:
             return *single_steps(slab, slot, x, tol, most), 0
