@@ -121,6 +121,20 @@ def test_multipliers_of_an_optimum(k, kinked):
     assert qp.violation(snapped, qp.gradient(snapped, eta)) < 1e-3
 
 
+@pytest.mark.parametrize("apart", [1e-4, 1e-7, 1e-9])
+def test_multipliers_of_functions_that_tell_points_apart(apart):
+    """A slope of 1 / apart separates the first two points with all others on their sides: nothing is violated."""
+    x, y = (
+        np.array([1.0, 1.0 + 3.0 * apart, 1.0 - apart, 1.0 + 8.0 * apart, -1.3]),
+        np.array([-1.0, 1.0, -1.0, 1.0, -1.0]),
+    )
+    K = np.exp(-np.abs(x[:, None] - x))
+    qp = QP(K, -y, np.minimum(y, 0.0), np.maximum(y, 0.0), np.vstack([np.ones(5), x]), np.zeros(2))
+    equality, beta = Equality.of(qp), np.zeros(5)
+    eta = equality.T.T @ equality.multipliers(qp, beta, np.zeros(5))
+    assert qp.violation(beta, qp.gradient(beta, eta)) < 1e-4
+
+
 @pytest.mark.parametrize("k", [1, 3])
 def test_multipliers_minimise_the_squared_violations(k):
     qp, _ = problem(k=k, kinked=True)

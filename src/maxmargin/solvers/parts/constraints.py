@@ -208,21 +208,18 @@ def _balance(
         inside = np.clip(z, low, high)
         out = z - inside
         if outside:
-            return 0.5 * float(out @ out), Q @ out, out != 0.0
+            return 0.5 * float(out @ out), Q @ out, out != 0.0, out
         # The antiderivative of a clipped line, and the slope of −(that) − cᵀλ
         value = float(inside @ (0.5 * inside + out)) + float(c @ lam)
-        return value, c - Q @ inside, (z >= low) & (z <= high)  # what lies on a bound may come off it
+        return value, c - Q @ inside, (z >= low) & (z <= high), None  # what lies on a bound may come off it
 
     if k == 1:
         return _root(lambda t: look(np.array([t])), Q[0], ROUNDED_SUM * size)
-    value, slope, moving = look(lam)
+    value, slope, moving, out = look(lam)
     for _ in range(ROUNDS):
         if np.abs(slope).max() <= ROUNDED_SUM * size:
             return lam, True
-        part = Q[:, moving]
-        H = part @ part.T
-        H[np.diag_indices(k)] += ROUNDED_SOLUTION * Q.shape[1]
-        step = -np.linalg.solve(H, slope)
+        step = -_newton_step(Q, moving, slope, out)
         predicted = float(slope @ step)
         new = look(lam + step)
         if abs(predicted) <= ROUNDED_VALUE * abs(value):  # values cannot tell the step from rounding, slopes can
@@ -235,16 +232,31 @@ def _balance(
                 return lam, False
             step = length * step
         lam = lam + step
-        value, slope, moving = new
+        value, slope, moving, out = new
     return lam, False
+
+
+def _newton_step(Q: np.ndarray, moving: np.ndarray, slope: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """H⁻¹ slope with H = QQᵀ of the variables that move; where slope = Q out, by least squares if H has lost digits.
+
+    Rows that are orthogonal on all variables may be nearly the same on a few: points 1e-8 apart leave 1e-16 of H.
+    """
+    part = Q[:, moving]
+    H = part @ part.T
+    if out is not None:
+        curvature = np.linalg.eigvalsh(H)
+        if not curvature[0] > ROUNDED_SOLUTION * curvature[-1]:
+            return least_squares(part.T, out[moving], ROUNDED_SUM)
+    H[np.diag_indices(len(H))] += ROUNDED_SOLUTION * Q.shape[1]
+    return np.linalg.solve(H, slope)
 
 
 def _along(look: Callable, lam: np.ndarray, step: np.ndarray, Q: np.ndarray) -> float:
     """The length of the step to the minimum along it: one number, for which ``_root`` is safe."""
 
     def line(t: float) -> tuple:
-        value, slope, moving = look(lam + t * step)
-        return value, (float(slope @ step),), moving
+        value, slope, moving, _ = look(lam + t * step)
+        return value, (float(slope @ step),), moving, None
 
     (length,), _ = _root(line, Q.T @ step, 0.0)
     return float(length)
@@ -254,7 +266,7 @@ def _root(look: Callable, q: np.ndarray, enough: float) -> tuple[np.ndarray, boo
     """As ``_balance`` for one constraint: the slope grows with λ, so Newton steps stay between two bounds."""
     low, high, at, width = -np.inf, np.inf, 0.0, 1.0
     for _ in range(ROUNDS):
-        _, (slope,), moving = look(at)
+        _, (slope,), moving, _ = look(at)
         if abs(slope) <= enough:
             return np.array([at]), True
         low, high = (at, high) if slope < 0 else (low, at)
