@@ -229,7 +229,7 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
         for part, e in both
     )
     reachable = all(REACH / textbook.UNIT * e.violation_rounding <= tolerance(problem, part) for part, e in both)
-    if reachable and model.status_ is maxmargin.Status.STALLED and problem.convex:
+    if reachable and model.status_.name in ("STALLED", "UNBOUNDED") and problem.convex:
         reachable = not any(endless(problem, part) for part in parts)
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, (part, e, c) in enumerate(zip(parts, evidence, model.certificates_, strict=True)):
@@ -489,8 +489,19 @@ def _behind(ours: float, best: float) -> bool:
     return ours < best - POINTS * max(1.0, 1.0 - best)
 
 
+def _own(problem: Problem, part: Part) -> float:
+    """What coefficients are multiplied by to be those of the dual."""
+    if problem.machine == "NuSVC":
+        return nu_scale(problem, part)[1] / max(float(np.abs(part.coef).sum()), np.finfo(float).tiny)
+    return 0.5 if problem.machine == "SVDD" else 1.0
+
+
 def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], report: Report) -> None:
-    """Objective and predictions against another solver's, where that is good itself."""
+    """Objective and predictions against another solver's, where that is good itself.
+
+    For any symmetric K, P(c′) − D(c) ≥ ½ (c − c′)ᵀK(c − c′). That is negative only where K has lost digits, as a matrix
+    in float32 that was computed beforehand has.
+    """
     K = None
     for part, e in list(zip(parts, evidence, strict=True))[: referees.MOST_PARTS]:
         if len(part.rows) > referees.MOST_SAMPLES:
@@ -507,6 +518,8 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
         if other.outside > 1e-6:
             continue
         allowed = e.value_rounding + other.value_rounding + SAME * max(abs(e.primal), abs(other.primal))
+        apart = _own(problem, part) * part.coef - _own(problem, theirs) * coef
+        allowed += max(0.0, -0.5 * float(apart @ (K @ apart)))
         allowed += 1e-3 * SAME * part.cost.sum() * max(1.0, float(np.abs(part.y).max(initial=0.0)))  # constraints
         if e.dual > other.primal + allowed or other.dual > e.primal + allowed:
             report.fail(
@@ -521,7 +534,8 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
             # every bias leaves a violation there is no such interval, and the referee's own stays.
             theirs = replace(theirs, bias=bias + other.off)
             other = evidence_of(problem, more, theirs)
-        near = all(x.gap <= CLOSE * max(abs(x.primal), abs(x.dual)) + x.gap_rounding for x in (e, other))
+        # Where rounding of the gap is more than that, nobody knows how near they are.
+        near = all(x.gap + x.gap_rounding <= CLOSE * max(abs(x.primal), abs(x.dual)) for x in (e, other))
         if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
             ours, best = (_score(problem, p.y, p.values, p.cost) for p in (part, theirs))
             if _behind(ours, best):

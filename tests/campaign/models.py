@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import combinations
 from math import fsum
 
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 NOTHING = 2e-13  # of the value of f = 0: an objective that is 0 up to rounding
+ADDED_EXACTLY = 300  # samples: up to here that takes some tenths of a second
+FLAT = 1e-6  # of the largest curvature: what is smaller is looked at again
 FEASIBLE = 1e-6  # share of a box or of a sum of absolute values by which a constraint may be missed
 
 
@@ -204,20 +207,33 @@ def endless(problem: Problem, part: Part) -> bool:
 
     Entries of 1e17, as offsets of 1e4 make them, are rounded by 10, where the loss adds 1 / (2 C_i) to the diagonal. If
     vᵀKv < −Σ v_i² / (2 C_i) for some v that holds the constraints, the dual falls without end along it: it has no
-    optimum, whoever looks for one. That is added up with more digits than entries have, where the machine has such.
+    optimum, whoever looks for one. In classification, where coefficients have signs, it is at least not convex, so that
+    no solver can promise to find one. That is added up exactly, or for many samples with more digits than entries have,
+    where the machine has such.
     """
-    if problem.machine != "SVR" or not problem.params.get("loss", "").startswith("squared"):
+    if problem.machine not in ("SVC", "SVR") or not problem.params.get("loss", "").startswith("squared"):
         return False
     kernel, X = kernel_of(problem), problem.dense
     K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
-    K = np.asarray(0.5 * (K + K.T), np.longdouble)
+    given = 0.5 * (K + K.T)
+    K = np.asarray(given, np.longdouble)
     columns = part.phi
     if part.free_bias:  # a constant changes nothing for a v whose sum is 0
         K, columns = K - K[0, 0], np.column_stack([part.phi, np.ones(len(K))])
     held = null_space(columns.T) if columns.shape[1] else np.eye(len(K))
     ridge = 0.5 / part.cost
-    _, lowest = eigh(held.T @ (K.astype(np.float64) + np.diag(ridge)) @ held, subset_by_index=[0, 0])
-    v = (held @ lowest[:, 0]).astype(np.longdouble)
+    values, vectors = eigh(held.T @ (K.astype(np.float64) + np.diag(ridge)) @ held)
+    v = (held @ vectors[:, 0]).astype(np.longdouble)
+    if len(v) <= ADDED_EXACTLY:
+        # Next to the largest of them the smallest curvatures are rounding: once more, without the large ones.
+        small = values < FLAT * values[-1]
+        if not small.any():
+            return False
+        flat = (held @ vectors[:, small]).astype(np.longdouble)
+        _, lowest = eigh((flat.T @ ((K + np.diag(ridge)) @ flat)).astype(np.float64), subset_by_index=[0, 0])
+        v = flat @ lowest[:, 0]
+        M, u, d = (np.vectorize(Fraction, otypes=[object])(np.asarray(a, np.float64)) for a in (given, v, ridge))
+        return bool(u @ (M @ u) + (d * u) @ u < 0)
     rounding = len(v) * np.finfo(np.longdouble).eps * (np.abs(v) @ (np.abs(K) @ np.abs(v)))
     return bool(v @ (K @ v) + (ridge * v) @ v < -rounding)
 

@@ -61,8 +61,13 @@ ONCE_FAILED = {
     720256: "a certificate of 1268 sums, whose rounding grows with the root of their number",
     720380: "two variables on each of 2028 points, and a cost at which pair steps crawl",
     732782: "a referee that leaves a violation with any bias, and has no interval of optimal ones",
+    801344: "a matrix in float32 that is not positive semi-definite, where a dual value may lie above another primal",
     803354: "a kernel of 1e17: a share of tiny coefficients that was taken twice",
     805249: "functions that tell points 3e-10 apart on their own, with a slope of 1e10",
+    806582: "the largest ν, which leaves a constraint without a variable that may move",
+    807234: "features of 1e5 and of 1e-4: gaps whose rounding is more than the objective tell nobody who is near",
+    808499: "features of 2e5 and a squared loss: the same",
+    809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 
 

@@ -51,6 +51,16 @@ def test_steps_are_those_of_the_matrix_written_out(name, spread):
     np.testing.assert_allclose(systems[1].product(v), H @ v, atol=1e-12)
 
 
+def test_a_constraint_whose_variables_are_fixed_keeps_its_multiplier():
+    """Nothing answers to it: what is left of a sum by rounding is no reason to move it."""
+    A, theta = np.vstack([np.arange(N) < 3, np.arange(N) >= 3]).astype(float), np.ones(N)
+    theta[:3] = 0.0
+    system = Dense(TILED.inner.wide().dense(), A, 1)
+    system.prepare(Crew(theta))
+    x = system.solve(np.concatenate([theta, A @ theta + 1e-15]))
+    assert abs(x[N]) < 1e-12 and np.isfinite(x).all() and x[3:N].any()
+
+
 def test_a_part_knows_which_variables_are_alone():
     pairs = TILED.take(np.array([3, 3 + N, 5])).pairs()
     assert pairs.K.n == 2

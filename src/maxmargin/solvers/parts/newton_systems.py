@@ -172,7 +172,8 @@ class Dense(System):
         schur = self.A @ self.AB.T
         k = len(self.A)
         if k:
-            schur[np.diag_indices(k)] += ROUNDED_SOLUTION * np.maximum(schur.diagonal(), np.finfo(float).tiny)
+            seen = schur.diagonal()  # none of a constraint whose variables are all fixed: its multiplier stays
+            schur[np.diag_indices(k)] += np.where(seen > 0.0, ROUNDED_SOLUTION * seen, 1.0)
             self.schur = factor_spd(schur, 1)
         return True
 
