@@ -180,7 +180,8 @@ def plot() -> Path:
                 ours = row["contender"] == "exact"
                 label = "all samples" if ours else "scikit-learn's SVC"
                 below.plot(float(row["cpu"]), float(row["accuracy"]), "*" if ours else "x", color="black", label=label)
-        above.set(title=f"{name}, {int(mine[0]['n']):,} rows".replace(",", " "), xscale="log", xlabel="points")
+        rows_of = f"{int(mine[0]['n']):,}".replace(",", " ")
+        above.set(title=f"{name}, {rows_of} rows", xscale="log", xlabel="points")
         below.set(xscale="log", xlabel="processor seconds of the fit")
         for panel in (above, below):
             panel.set_ylabel("test accuracy, %")
