@@ -376,9 +376,11 @@ class KernelGram(Gram):
         return cross(self.kernel, points, points, threads=self.threads)
 
     def duplicates(self) -> np.ndarray | None:
-        if self._first is None and self._taken is None:
+        if self._first is not None:
+            return self._first
+        if self._taken is None:
             self._first = self._first_equal
-        elif self._first is None:  # parts overlap, as pairs of classes do: all points are looked at once
+        else:  # parts overlap, as pairs of classes do: all points are looked at once
             whole, of = self._taken
             same, numbers = whole._first_equal[of], np.arange(self.n)
             place = np.empty(whole.n, np.int64)

@@ -337,5 +337,5 @@ class Run(ChosenRows):
         self.count(steps, q)
         change = part.take_over(W, found)
         if (lacked := np.count_nonzero(fresh)) > 0:  # blocks pay as long as they are full of variables that move
-            self.lone = lacked < self.sizes.block or 2 * np.count_nonzero(change[fresh]) < lacked
+            self.lone = bool(lacked < self.sizes.block or 2 * np.count_nonzero(change[fresh]) < lacked)
         self.subtract(part, W, slots, change)
