@@ -68,6 +68,21 @@ def test_damaged_notes_of_pandas_in_parquet(noted, tmp_path):
         read_data(tmp_path / "t.parquet")
 
 
+def test_labels_in_parquet_that_are_no_text(tmp_path):
+    """atheris found it: pandas takes them, and pyarrow says so only when they are looked at."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pandas")
+    table = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0], "kind": ["first", "second"]})
+    plain = dict(compression="none", use_dictionary=False, write_statistics=False)
+    pq.write_table(table, tmp_path / "t.parquet", **plain)
+    content = (tmp_path / "t.parquet").read_bytes()
+    assert content.count(b"second") == 1 and read_data(tmp_path / "t.parquet").y.tolist() == ["first", "second"]
+    (tmp_path / "t.parquet").write_bytes(content.replace(b"second", b"se\xffond"))
+    with pytest.raises(FileError, match="cannot be read as one"):
+        read_data(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, bool])
 def test_npy(dtype, order, tmp_path):

@@ -165,7 +165,9 @@ def _parquet(path: Any, content: bytes) -> tuple[Any, list[str]]:
         size = sum(file.metadata.row_group(g).total_byte_size for g in range(file.metadata.num_row_groups))
         if size > most_bytes():
             raise FileError(path, f"a table that fits into memory was asked for; found {size} bytes; use fewer rows")
-        table = file.read().to_pandas()
+        read = file.read()
+        read.validate(full=True)  # text that is none is found here, and not by whoever uses it
+        table = read.to_pandas()
     except FileError:
         raise
     # What pandas has noted about its index may be anything in a damaged file, and pyarrow looks into it unasked.
