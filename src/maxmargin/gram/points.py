@@ -92,7 +92,7 @@ def _rows(a: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
     """a[index], by a function that copies whole rows in a quarter of the time; what has gaps it would copy first."""
     if isinstance(index, slice) or index.dtype == bool or not a.flags.c_contiguous:
         return a[index]
-    return a.take(index, axis=0)
+    return np.asarray(a).take(index, axis=0)  # of a memory map, what is taken is in memory
 
 
 def on_disk(a: np.ndarray) -> bool:

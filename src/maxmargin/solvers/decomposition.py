@@ -274,16 +274,16 @@ class Run(ChosenRows):
                 stuck = part.to_leave_out(part.stuck(m, M))
                 if stuck is not None:
                     return Status.CONVERGED, stuck
-            violation, missing = self._small_steps(part, tol[0])
-            if missing >= 0 and self.pairs:
-                self.fetch_pair(part, missing)
-            elif missing >= 0 or (violation >= tol[0] and self.sets_pay(part)):
-                levels = part.levels()
-                working = self.working_set(part, levels, working, fetching=missing >= 0)
-                try:
+            try:
+                violation, missing = self._small_steps(part, tol[0])
+                if missing >= 0 and self.pairs:
+                    self.fetch_pair(part, missing)
+                elif missing >= 0 or (violation >= tol[0] and self.sets_pay(part)):
+                    levels = part.levels()
+                    working = self.working_set(part, levels, working, fetching=missing >= 0)
                     self._improve(part, levels, working, tol[0])
-                except Stopped as stopped:  # there is no time for its rows
-                    return stopped.reason, None
+            except Stopped as stopped:  # there is no time for rows
+                return stopped.reason, None
 
     def _record(self, part: PartWithSums, objective: float, violation: float) -> Status | None:
         """Tell the monitor of the whole problem: a sample's coefficients are those of the whole in smaller boxes."""
@@ -313,6 +313,9 @@ class Run(ChosenRows):
         # The best pair needs a pass over all variables; with many of them a small set a pass does more.
         sets = not self.pairs and n > self.sizes.pairs
         edges = part.edges if part.grouped else None
+        if self.lone and self.gram.by_feature() is not None:
+            first, end = self.cache.free()
+            self.foresee(end - first, n)
         steps, violation, missing, made = steps_over_all(
             self.cache, part.variables, edges, sets, self.second_order, tol, most, self.lone
         )

@@ -39,12 +39,17 @@ class ChosenRows(WorkingSets):
     def fetch_with_next(self, part: PartWithSums, levels: Levels, W: np.ndarray) -> np.ndarray:
         """The slots of W; less than a block of missing rows also brings rows of the variables that will be next."""
         missing = int((self.cache.slot[W] < 0).sum())
-        # Time for these rows, and for as many more values at the end: all of them may get coefficients.
-        cost, evals = self.gram.cost, missing * len(part.index)
-        self.monitor.foresee(cost.seconds(evals, self.gram.dtype.itemsize) + cost.seconds(evals))
+        self.foresee(missing, len(part.index))
         spare = min(self.sizes.block - missing, self.cache.capacity - len(W))
         if missing == 0 or spare <= 0:
             return self.fetch(W)
         extra = part.steepest(2 * (missing + spare), levels, self.cache.slot < 0)
         extra = without(extra, W, len(part.index))[:spare]
         return self.fetch(np.concatenate([W, extra]))[: len(W)]
+
+    def foresee(self, rows: int, n: int) -> None:
+        """Raise Stopped unless there is time for rows of a part, and at the end for all their values: each may get a
+        coefficient.
+        """
+        cost = self.gram.cost
+        self.monitor.foresee(cost.seconds(rows * n, self.gram.dtype.itemsize) + cost.seconds(rows * self.qp.n))

@@ -21,7 +21,7 @@ from ...gram import Gram, as_gram
 from ...problem import QP
 from ...solution import Certificate
 
-__all__ = ["LOOKS_A_FETCH", "ROUNDINGS", "out_of_reach", "pair_patience", "slope_rounding"]
+__all__ = ["LOOKS_A_FETCH", "LOOKS_A_STEP", "ROUNDINGS", "out_of_reach", "pair_patience", "slope_rounding"]
 
 ROUNDINGS = 8.0  # in a violation: two slopes, of each of which terms, sums and the product with a factor are rounded
 
@@ -30,7 +30,7 @@ ROUNDINGS = 8.0  # in a violation: two slopes, of each of which terms, sums and 
 LOOKS_A_SOLUTION = 6_000_000
 LOOKS_A_PRODUCT = 0.4
 LOOKS_A_STEP = 64  # 0.2 µs: what a pair step takes however few variables there are
-LOOKS_A_FETCH = 1 << 16  # 0.2 ms: what is chosen and called around a step whose kernel rows are not at hand
+LOOKS_A_FETCH = 1 << 16  # 0.2 ms: what is chosen and called around the steps on a working set
 
 
 def slope_rounding(diagonal: np.ndarray, p: np.ndarray, beta: np.ndarray) -> float:

@@ -32,7 +32,7 @@ from ...solution import Status
 from .fixed_sums import offsets
 from .limits import LOOK_WORK, NEAR, WIDE_BELOW, most_steps
 from .pair_steps import Variables, gather, subtract_rows
-from .reach import LOOKS_A_FETCH
+from .reach import LOOKS_A_FETCH, LOOKS_A_STEP
 
 __all__ = ["Part", "Sizes", "WorkingSets", "sent_to", "without"]
 
@@ -173,12 +173,12 @@ class WorkingSets(ABC):
 
     def room(self, width: int) -> int:
         """Steps over so many variables that we may still make."""
-        return int(min(self.most_steps - self.steps, max(0.0, self.most_looks - self.looks) // width))
+        return int(min(self.most_steps - self.steps, max(0.0, self.most_looks - self.looks) // (width + LOOKS_A_STEP)))
 
     def count(self, steps: int, width: int) -> None:
         """Remember that so many steps have looked at so many variables each."""
         self.steps += steps
-        self.looks += steps * width
+        self.looks += steps * (width + LOOKS_A_STEP)
 
     def reserve(self, part: Any) -> None:
         """Have the time kept back that the certificate of β, as it is now on a part, will take."""
@@ -265,7 +265,7 @@ class WorkingSets(ABC):
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
         """The slots of these variables' rows, which are made where they are missing."""
-        self.looks += LOOKS_A_FETCH if (self.cache.slot[index] < 0).any() else 0
+        self.looks += LOOKS_A_FETCH
         return self.cache.fetch(index)
 
     def subtract(self, part: Any, W: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
