@@ -67,6 +67,8 @@ ONCE_FAILED = {
     806582: "the largest ν, which leaves a constraint without a variable that may move",
     807234: "features of 1e5 and of 1e-4: gaps whose rounding is more than the objective tell nobody who is near",
     808499: "features of 2e5 and a squared loss: the same",
+    1000672: "a start that fills its box, which rounding asks more of than it holds",
+    1001972: "a referee that misses a constraint, which coefficients divided by a margin of 1e18 hid",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 

@@ -221,17 +221,18 @@ class Part:
         """½‖w − v‖², where w is published and v is what the coefficients add up to: it is a part of the gap."""
         return 0.0 if self.weights is None else self.weights.apart
 
-    def imbalance(self) -> float:
+    def imbalance(self, scale: float) -> float:
         """The largest |Σ c_i φ_j(x_i)|, the constant included, as a share of Σ |c_i| times the largest |φ_j|.
 
-        Where c are differences of coefficients of the size of their costs, rounding is that of the costs.
+        Where c are differences of coefficients of the size of their costs, rounding is that of the costs; ``scale``
+        is what they are multiplied by to be of that size.
         """
         columns = [self.phi[:, j] for j in range(len(self.slopes))]
         columns += [np.ones(len(self.coef))] if self.free_bias else []
         found = 0.0
         for column in columns:
             largest, sum_ = np.abs(column).max(), abs(float(self.coef @ column))
-            if sum_ > DUST * self.cost.sum() * largest:
+            if abs(scale) * sum_ > DUST * self.cost.sum() * largest:
                 found = max(found, sum_ / (np.abs(self.coef).sum() * largest))
         return found
 
@@ -312,7 +313,7 @@ def _evidence(
         strict=float(violations[1]),
         least=float(violations[2]),
         off=float(violations[3]),
-        outside=max(_outside(part.coef * scale, lower, upper), part.imbalance(), lack),
+        outside=max(_outside(part.coef * scale, lower, upper), part.imbalance(scale), lack),
         gap_rounding=gap_rounding,
         value_rounding=value_rounding,
         violation_rounding=2.0 * scale * float(part.coefficient_rounding.max(initial=0.0)),

@@ -386,3 +386,15 @@ def test_the_same_without_the_compiler():
         assert set(values[2]) == {0}
         for a, b in zip(values, plain[name], strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9, err_msg=name)
+
+
+def test_a_start_that_fills_its_box_may_lack_what_rounding_asks_for_besides():
+    """ν at its largest: the sum of a class is that of its weights, computed in another order."""
+    box = np.array([0.1, 0.2, 0.3])
+    starts, points = np.array([0, 3]), np.arange(3)
+    asked = np.array([[box.sum() * (1 + 4e-16)]])
+    assert asked[0, 0] > box.sum()
+    problems = SmallProblems(starts, points, np.zeros(3), np.zeros(3), box, np.ones((1, 1)), asked)
+    for start in (None, box):
+        found = solve_small(PrecomputedGram(np.eye(3)), problems, start=start)
+        np.testing.assert_array_equal(found.beta, box)

@@ -38,7 +38,7 @@ def into_box(x, lower, upper, edges, sums):
         for r in range(edges[g], edges[g + 1]):
             total += x[r]
         missing = sums[g] - total
-        slack = ROUNDED_SOLUTION * abs(missing)
+        slack = ROUNDED_SOLUTION * (abs(total) + abs(sums[g]))
         for r in range(edges[g], edges[g + 1]):
             b, down, up = x[r], lower[r], upper[r]
             step = min(max(missing, down - b), up - b)
