@@ -69,6 +69,7 @@ ONCE_FAILED = {
     808499: "features of 2e5 and a squared loss: the same",
     1000672: "a start that fills its box, which rounding asks more of than it holds",
     1001972: "a referee that misses a constraint, which coefficients divided by a margin of 1e18 hid",
+    1013015: "a referee whose ν is a billionth below the largest, and a margin of 4e15",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 
