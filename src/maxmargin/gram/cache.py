@@ -129,9 +129,9 @@ class RowCache:
             slots = self.slot[index]
         return slots
 
-    def free(self) -> np.ndarray:
-        """The first free slot, and where a leaf that makes rows itself has to end: at the next look at the clock."""
-        return np.array([self.filled, min(self.limit, self.filled + max(2, PIECE_EVALS // max(1, self.gram.n)))])
+    def spare(self) -> int:
+        """Free slots for rows that a leaf makes itself, as many as it may fill before the next look at the clock."""
+        return min(self.limit - self.filled, max(2, PIECE_EVALS // max(1, self.gram.n)))
 
     def take_over(self, made: int, seconds: float) -> None:
         """So many of the free slots hold rows now, which a leaf has made in that time and whose ``slot`` it has set."""

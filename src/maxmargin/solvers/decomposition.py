@@ -313,11 +313,9 @@ class Run(ChosenRows):
         # The best pair needs a pass over all variables; with many of them a small set a pass does more.
         sets = not self.pairs and n > self.sizes.pairs
         edges = part.edges if part.grouped else None
-        if self.lone and self.gram.by_feature() is not None:
-            first, end = self.cache.free()
-            self.foresee(end - first, n)
+        rows = self.rows_in_time(n) if self.lone and self.gram.by_feature() is not None else 0
         steps, violation, missing, made = steps_over_all(
-            self.cache, part.variables, edges, sets, self.second_order, tol, most, self.lone
+            self.cache, part.variables, edges, sets, self.second_order, tol, most, rows
         )
         self.count(steps, n)
         self.looks += made * n

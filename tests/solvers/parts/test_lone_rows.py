@@ -32,7 +32,7 @@ def test_the_optimum_from_few_rows(kinked, sets, edges):
     cache = RowCache(gram, None)
     total = 0
     for _ in range(100):
-        steps, violation, missing, made = steps_over_all(cache, x, edges, sets, True, 1e-6, 100_000)
+        steps, violation, missing, made = steps_over_all(cache, x, edges, sets, True, 1e-6, 100_000, cache.spare())
         total += made
         assert missing == -1
         if violation < 1e-6:
@@ -49,7 +49,7 @@ def test_the_optimum_from_few_rows(kinked, sets, edges):
 def test_a_full_cache_says_which_row_is_missing():
     gram, x, _ = problem()
     cache = RowCache(gram, 5 * N * 8)
-    _, violation, missing, made = steps_over_all(cache, x, np.array([0, N]), False, True, 1e-6, 100_000)
+    _, violation, missing, made = steps_over_all(cache, x, np.array([0, N]), False, True, 1e-6, 100_000, cache.spare())
     assert made == 5 == cache.filled
     assert violation > 1e-6
     assert missing >= 0 > cache.slot[missing]
@@ -59,7 +59,7 @@ def test_many_rows_come_between_looks_at_the_clock(monkeypatch):
     monkeypatch.setattr(module, "PIECE_EVALS", 10 * N)
     gram, x, _ = problem()
     cache = RowCache(gram, None)
-    _, violation, missing, made = steps_over_all(cache, x, np.array([0, N]), False, True, 1e-6, 100_000)
+    _, violation, missing, made = steps_over_all(cache, x, np.array([0, N]), False, True, 1e-6, 100_000, cache.spare())
     assert made == 10
     assert violation > 1e-6
     assert missing == -1  # there is room: it is made when steps go on

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...monitor import Stopped
 from .part_with_sums import Levels, PartWithSums
 from .working_sets import WorkingSets, without
 
 __all__ = ["ChosenRows"]
+
+FEWEST = 2  # rows that a step needs
 
 
 class ChosenRows(WorkingSets):
@@ -53,3 +56,15 @@ class ChosenRows(WorkingSets):
         """
         cost = self.gram.cost
         self.monitor.foresee(cost.seconds(rows * n, self.gram.dtype.itemsize) + cost.seconds(rows * self.qp.n))
+
+    def rows_in_time(self, n: int) -> int:
+        """How many rows of a part may be made before the next look at the clock; Stopped if there is time for none."""
+        rows = self.cache.spare()
+        while True:
+            try:
+                self.foresee(rows, n)
+                return rows
+            except Stopped:
+                if rows <= FEWEST:
+                    raise
+                rows //= 2

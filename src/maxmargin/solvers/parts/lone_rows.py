@@ -27,21 +27,21 @@ def steps_over_all(
     second_order: bool,
     tol: float,
     most: int,
-    making: bool = True,
+    rows: int,
 ) -> tuple[int, float, int, int]:
     """Steps until the violation is below tol, a row is missing that nobody makes, or ``most`` steps were made.
 
     ``edges``: of groups, or None without equality constraints; ``sets``: small sets of variables in place of pairs;
-    ``making``: rows may be made, where they are made alone. Returns (steps, violation, missing row or −1, rows made).
+    ``rows``: so many may be made, where they are made alone. Returns (steps, violation, missing row or −1, rows made).
     """
-    slab, slot, points = cache.slab, cache.slot, cache.gram.by_feature() if making else None
+    slab, slot, points = cache.slab, cache.slot, cache.gram.by_feature() if rows else None
     if points is None:
         if edges is None:
             return *single_steps(slab, slot, x, tol, most), 0
         leaf = small_set_steps if sets else pair_steps
         return *leaf(slab, slot, x, edges, second_order, tol, most), 0
-    begun, free = clock(), cache.free()
-    first = int(free[0])
+    begun, first = clock(), cache.filled
+    free = np.array([first, first + rows])
     space = room(edges, slab.dtype) if sets and edges is not None else None
     steps, violation, missing = steps_and_rows(slab, slot, x, edges, second_order, tol, most, space, points, free)
     made = int(free[0]) - first
