@@ -133,11 +133,14 @@ class Run(ChosenRows):
         """Whether the working set is a pair: a larger one saves rows, and needs two of each group."""
         return self.in_memory or self.q == 2 or self.cache.capacity < 2 * max(1, self.groups.count)
 
+    @property
+    def few(self) -> bool:
+        """Whether so few rows were asked for that a working set holds most of the variables that move."""
+        return self.cache.filled <= 2 * self.q
+
     def sets_pay(self, part: PartWithSums) -> bool:
-        """Whether a step on a working set looks at far fewer variables than a step on all, and the set holds most of
-        those that move: they are among those whose rows are at hand.
-        """
-        return not self.pairs and len(part.index) > 2 * self.q and self.cache.filled <= 2 * self.q
+        """Whether a step on a working set from rows at hand looks at far fewer variables than a step on all."""
+        return not self.pairs and len(part.index) > 2 * self.q and self.few
 
     # -- from a first guess to a certified end ------------------------------------------------------------------
 
@@ -312,7 +315,8 @@ class Run(ChosenRows):
         # The best pair needs a pass over all variables; with many of them a small set a pass does more.
         sets = not self.pairs and n > self.sizes.pairs
         edges = part.edges if part.grouped else None
-        rows = self.rows_in_time(n) if self.lone and self.gram.by_feature() is not None else 0
+        alone = self.lone and (self.few or self.pairs) and self.gram.by_feature() is not None
+        rows = self.rows_in_time(n) if alone else 0
         steps, violation, missing, made = steps_over_all(
             self.cache, part.variables, edges, sets, self.second_order, tol, most, rows
         )
