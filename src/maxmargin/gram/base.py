@@ -22,7 +22,7 @@ from .. import host
 from .. import threads as th
 from ..monitor import clock
 from ..rows import Rows, Sparse
-from .columns import Columns, suits
+from .columns import Columns, rows_apart, suits, weigh_apart
 from .distance import cross, weigh
 from .kernels import LINEAR, RBF, Kernel
 from .matrix_leaves import copy_rows, row_products
@@ -30,6 +30,7 @@ from .points import Points, check_finite, make_points, on_disk, squared_norms
 
 __all__ = ["Factor", "Gram", "KernelGram", "Pairs", "PrecomputedGram", "CallableGram", "as_gram"]
 
+UNIT = float(np.finfo(np.float32).eps) / 2  # roundoff of float32
 ROW_ERROR = 1e-5  # kernel values whose float32 error could exceed this are computed in float64
 SMALLEST_NORM, LARGEST_NORM = 1e-20, 1e20  # squared norms whose products neither vanish nor overflow in float32
 BLOCK_BYTES = 1 << 26  # what a product over all rows holds at a time
@@ -291,18 +292,32 @@ class KernelGram(Gram):
         """The points in float32 where that keeps kernel values accurate enough for the rows."""
         if self.exact.n == 0:
             return self.exact
-        unit = float(np.finfo(np.float32).eps) / 2
         points = self.exact
         if self.kernel.code == RBF and not points.sparse and not on_disk(points.data):
             # Distances do not change when the points are centred, and small norms keep float32 accurate.
             points = _centred(points)
         largest = float(points.norms.max())
-        if SMALLEST_NORM < largest < LARGEST_NORM and self.kernel.rounding(largest, unit) < ROW_ERROR:
-            return points.astype(np.float32)
+        if SMALLEST_NORM < largest < LARGEST_NORM:
+            error = self.kernel.rounding(largest, UNIT)
+            if self.kernel.code == RBF and suits(self.kernel, points):
+                error = self.kernel.rounding_apart(largest, UNIT)
+            if error < ROW_ERROR:
+                return points.astype(np.float32)
         return self.exact.astype(np.float64)
+
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether rows come from differences, because products in float32 would lose too much."""
+        if self.dtype != np.float32 or self.kernel.code != RBF or not self.n:
+            return False
+        return self.kernel.rounding(float(self.fast.norms.max()), UNIT) >= ROW_ERROR
 
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
         with self.cost.timed(len(index) * self.n, self.dtype.itemsize):
+            if self._apart:
+                points = self.by_feature()
+                assert points is not None
+                return rows_apart(points, index, out, slots, self.threads)
             return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
 
     def by_feature(self) -> Columns | None:
@@ -344,7 +359,12 @@ class KernelGram(Gram):
     ) -> np.ndarray:
         left, right = self._sides(index, at, exact)
         with self.cost.timed(left.n * right.n, left.dtype.itemsize):
-            return weigh(self.kernel, left, np.asarray(coef)[:, None], right, self.threads)[:, 0]
+            return self._weigh(left, np.asarray(coef)[:, None], right)[:, 0]
+
+    def _weigh(self, left: Points, coef: np.ndarray, right: Points) -> np.ndarray:
+        if left.dtype == np.float32 and self._apart:
+            return weigh_apart(Columns.of(self.kernel, right), left, coef, self.threads)
+        return weigh(self.kernel, left, coef, right, self.threads)
 
     def combine_watched(
         self, index: np.ndarray, coef: np.ndarray, at: np.ndarray, look: Callable[[], object], exact: bool = False
@@ -359,7 +379,7 @@ class KernelGram(Gram):
                 look()
             part = right.take(slice(a, a + step)) if step < right.n else right
             with self.cost.timed(left.n * part.n, left.dtype.itemsize):
-                out[a : a + step] = weigh(self.kernel, left, columns, part, self.threads)
+                out[a : a + step] = self._weigh(left, columns, part)
         return out if np.ndim(coef) == 2 else out[:, 0]
 
     def _sides(self, index: np.ndarray, at: np.ndarray | None, exact: bool) -> tuple[Points, Points]:

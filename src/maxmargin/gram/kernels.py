@@ -110,6 +110,13 @@ class Kernel:
         degree = self.degree if self.code == POLY else 1.0
         return 4 * unit * max(1.0, degree) * abs(inner) ** degree
 
+    def rounding_apart(self, largest_squared_norm: float, unit: float) -> float:
+        """The same for the RBF kernel where distances come from differences: points are rounded, and nothing cancels.
+
+        With s = √γ ‖x − z‖ the exponent is wrong by 2 s u √γ (‖x‖ + ‖z‖), and s exp(−s²) is at most 0.43.
+        """
+        return 4 * unit * max(1.0, self.gamma * largest_squared_norm) ** 0.5
+
 
 @inline
 def wendland(square, degree):
