@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from .. import memory
@@ -33,6 +32,7 @@ from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_sm
 from .base import Problem, Solved
 from .near_rows import NearRows
 from .pair_programs import decisions, keeps_zero, programs
+from .row_hashes import place_hashes, row_hashes
 
 __all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
 
@@ -41,7 +41,7 @@ MANY = 2  # times as many samples as there are near the boundary: with more of t
 SPARE = 20  # samples near the boundary besides
 HALF = 2  # of the samples, the nearest to the margin, have coefficients that may change at first
 ROUNDS = 10  # with more and more samples
-ENTRIES = 1 << 20  # numbers that are hashed, or variables of folds that are solved for, at a time
+ENTRIES = 1 << 20  # variables of folds that are solved for at a time
 
 
 # -- folds ------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def fold_numbers(X: Any, groups: np.ndarray, weight: np.ndarray, seed: int, by_c
     Samples are put in the order of a hash of their numbers, or of their place where they are no numbers.
     """
     n = len(groups)
-    key = _row_hashes(X, seed) if by_content else _mixed(np.arange(1, n + 1, dtype=np.uint64) * _odd(seed, 1)[0])
+    key = row_hashes(X, seed) if by_content else place_hashes(n, seed)
     folds = np.empty(n, np.int64)
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
@@ -69,46 +69,9 @@ def fold_numbers(X: Any, groups: np.ndarray, weight: np.ndarray, seed: int, by_c
     return folds
 
 
-def _odd(seed: int, count: int) -> np.ndarray:
-    """Odd numbers of 64 bits."""
-    return np.random.default_rng(seed).integers(0, 1 << 63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-
-
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Each number with its bits stirred (the last step of SplitMix64); 0 stays 0."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-def _row_hashes(X: Any, seed: int) -> np.ndarray:
-    """A number for each row, the same for equal rows, dense or sparse, in float32 or float64, wherever they stand.
-
-    Sums of integers do not depend on their order, and entries that are 0 add nothing.
-    """
-    n, d = X.shape
-    odd = _odd(seed, d)
-    out = np.empty(n, np.uint64)
-    step = max(1, ENTRIES * n // max(1, X.nnz if sp.issparse(X) else n * d))
-    for a in range(0, n, step):
-        block = X[a : a + step]
-        if sp.issparse(block):
-            if not block.has_canonical_format:  # an entry may be the sum of several
-                block = block.copy()
-                block.sum_duplicates()
-            bits = np.asarray(block.data, np.float64) + 0.0  # without −0
-            terms = _mixed(bits.view(np.uint64)) * odd[block.indices]
-            total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-            out[a : a + step] = total[block.indptr[1:]] - total[block.indptr[:-1]]
-        else:
-            bits = np.ascontiguousarray(block, np.float64) + 0.0
-            out[a : a + step] = (_mixed(bits.view(np.uint64)) * odd).sum(axis=1, dtype=np.uint64)
-    return _mixed(out)
-
-
 def without_copies(X: Any, labels: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One of each kind of sample, in the order of their hashes: its number, its label and the weight of all of them."""
-    key = _row_hashes(X, 0)
+    key = row_hashes(X, 0)
     order = np.lexsort((labels, key))
     new = np.r_[True, (np.diff(key[order]) != 0) | (np.diff(labels[order]) != 0)]
     first, kind = order[new], np.empty(len(labels), np.int64)
@@ -262,7 +225,8 @@ def _solutions(
     formulation = problem.formulation
     left, beta, intercept = np.arange(len(problems)), start.copy(), np.zeros(len(problems))
     if matrix.n <= BATCH_POINTS:
-        found = solve_small(matrix, problems, goal.violation, goal.max_iter, solving.workers, monitor, start)
+        limits = goal.violation, goal.max_iter
+        found = solve_small(matrix, problems, *limits, solving.workers, monitor, start, finish=False)
         left = np.flatnonzero([not status.converged for status in found.statuses()])
         beta, intercept = found.beta, decisions(formulation, problems, found, problem.y, matrix).intercept.copy()
 

@@ -58,6 +58,16 @@ def check_optimal(solutions, qps, tol, slack=1e-9):
         assert proof.dual == pytest.approx(best, rel=1e-6, abs=1e-6 + slack)
 
 
+def test_steps_that_end_at_tol_unless_they_are_to_finish():
+    gram, qps = some_problems(c_svc(3.0), most=80)
+    problems = SmallProblems.of(qps)
+    exact, near = (solve_small(gram, problems, 1e-3, finish=finish) for finish in (True, False))
+    assert (exact.proof[:, 3] < 1e-10).all()
+    check_optimal(near, qps, 1e-3, slack=1e-2)
+    assert np.median(near.proof[:, 3]) > 1e-5
+    np.testing.assert_allclose(near.H_beta, exact.H_beta, atol=5e-3)
+
+
 @every_variant
 @pytest.mark.parametrize("kind", ["plain", "weighted", "duplicated"])
 def test_every_formulation_to_its_optimum(variant, kind):

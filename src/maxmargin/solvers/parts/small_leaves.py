@@ -290,12 +290,13 @@ def certify_slice(
 @jit
 def solve_slice(
     K, own, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most,
-    room, beta, product, levels, proof, steps, progress, code, single
+    finish, room, beta, product, levels, proof, steps, progress, code, single
 ):  # fmt: skip
     """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
 
     A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
     ``single`` is None where sums are kept, anything else where there are none: each is compiled when first needed.
+    ``finish``: whether the free variables are solved for even where the first steps have reached tol.
     ``own`` is the matrix of a problem that is alone, as it lies in K, or empty: then rows are loaded into fresh memory.
     """
     grouped = sums.shape[1] > 0
@@ -369,7 +370,7 @@ def solve_slice(
                 largest = max(largest, abs(x[r]))
             if largest > HUGE:
                 code[k] = UNBOUNDED
-            elif steps[k] < most[k]:
+            elif steps[k] < most[k] and (finish or made == limit or steps[k] > made):
                 allowed = NEWTON_WORK if made < limit else NEWTON_SHARE * 2 * n * made
                 spent += newton_rounds(
                     K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,

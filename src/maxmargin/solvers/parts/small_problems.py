@@ -240,17 +240,19 @@ def solve_small(
     start: np.ndarray | None = None,
     batches: list[Batch] | None = None,
     pieces: Pieces = PIECES,
+    finish: bool = True,
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
     Without a limit of steps each problem may take as many as cost what another solver would (reach.py).
 
     ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
-    start, with the certificate of that.
+    start, with the certificate of that. Without ``finish`` steps end at ``tol``; with it Newton's steps on the free
+    variables follow, which know the solution to its last digits and take about as long as the steps before.
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
-    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces)
+    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish)
     for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
         run.solve(gram, batch)
     return run.solutions()
@@ -277,9 +279,11 @@ class _Run:
         monitor: Monitor,
         start: np.ndarray | None,
         pieces: Pieces,
+        finish: bool,
     ) -> None:
         count, n = len(problems), len(problems.points)
         self.problems, self.tol, self.threads, self.monitor, self.pieces = problems, tol, threads, monitor, pieces
+        self.finish = finish
         most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
         self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
         self.most = np.full(count, most, np.int64)
@@ -337,7 +341,7 @@ class _Run:
         single = None if self.problems.sums.shape[1] else True
 
         def leaf(first: int, last: int) -> None:
-            solve_slice(K, own, place, *shared, first, last, self.tol, self.most, room, *found, single)
+            solve_slice(K, own, place, *shared, first, last, self.tol, self.most, self.finish, room, *found, single)
 
         th.spread(leaf, len(numbers), threads, grain=1, align=1)
 
