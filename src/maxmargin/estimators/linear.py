@@ -22,6 +22,7 @@ from .. import threads as th
 from ..formulations import CSVC, EpsilonSVR, Formulation
 from ..losses import make_loss
 from ..rows import Rows
+from ..rows.blocks import entries_of
 from .base import Outcome, Problem
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
@@ -230,9 +231,10 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         # Copies become one sample, in an order of their own: so a weight is the same as copies to the last digit.
         first, labels, weight = without_copies(X, problem.y, problem.weight)
         X, cost = X[first], float(self.C) * weight
-        X = sp.csr_array(X)  # of dense rows too: sweeps are many, and zeros are worth leaving out
-        arrays = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data)
-        machine = AllClasses(*arrays, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
+        # Zeros of dense rows are worth leaving out: sweeps are many.
+        entries = None if sp.issparse(X) else entries_of(X, th.count(self.n_jobs))
+        indptr, indices, data = entries or (X.indptr.astype(np.int64), X.indices, X.data)
+        machine = AllClasses(indptr, indices, data, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
         with monitor:
             given = self.random_state

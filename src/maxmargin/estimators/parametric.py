@@ -138,7 +138,7 @@ class Parametric:
             columns, names = np.column_stack([np.ones(len(phi)), phi]), ["the intercept", *names]
         norms = np.sqrt((columns * columns).sum(axis=0))
         unit = columns / np.where(norms > 0, norms, 1.0)
-        left = np.abs(np.diagonal(np.linalg.qr(unit)[1]))
+        left = np.abs(np.diagonal(np.linalg.qr(unit, mode="r")))
         left = np.append(left, np.zeros(len(names) - len(left)))  # fewer samples than functions
         for j in np.flatnonzero(left <= DEPENDENT * np.sqrt(len(names))):
             found = f"{names[j]} is zero" if norms[j] == 0 else f"{names[j]} is a combination of "
