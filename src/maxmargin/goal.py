@@ -13,7 +13,7 @@ import numpy as np
 
 from .solution import Certificate, Status
 
-__all__ = ["FEASIBLE", "Goal"]
+__all__ = ["FEASIBLE", "Goal", "nothing"]
 
 # What rounding may leave of a constraint, as a share of its terms: ten times what a coefficient that is put on a bound
 # moves by (problem.py). What is missed costs that much times the best multipliers, which nobody knows: between points
@@ -21,6 +21,11 @@ __all__ = ["FEASIBLE", "Goal"]
 FEASIBLE = 1e-11
 NOTHING = 1e-13  # of the cost of a model that does nothing: an objective so small is none, nor is a share of it
 GAP_OF_VIOLATION = 1e-3  # LIBSVM at a violation of tol leaves a relative gap of more than that times tol (measured)
+
+
+def nothing(found: Certificate) -> bool:
+    """Whether the objective is so small, beside that of a model that does nothing, that it is none."""
+    return max(abs(found.primal), abs(found.dual)) <= NOTHING * found.idle
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,18 @@ class Goal:
         upper, lower, most = abs(primal), abs(dual), NOTHING * idle
         small = (gap <= self.gap * upper) | (gap <= self.gap * lower) | ((upper <= most) & (lower <= most))
         return fine & (abs(gap) < np.inf) & small
+
+    def prefers(self, found: Certificate, other: Certificate) -> bool:
+        """Whether a certificate is better than another: it proves what is asked, or else has the smaller gap.
+
+        Where both objectives are nothing, so are their gaps, and the smaller violation counts: weights that are wrong
+        by 1e-7 are no part of an objective, and decisions that are wrong by 0.01 where features are of 1e5.
+        """
+        if self.met(found):
+            return True
+        if nothing(other) and nothing(found):
+            return found.violation < other.violation
+        return found.gap < other.gap
 
     def verdict(self, found: Certificate, reason: Status) -> Status:
         """The status of a solution with this certificate, whose solver stopped for this reason."""

@@ -349,6 +349,15 @@ def test_a_kernel_of_full_rank_stays_with_pair_steps():
     assert not any(turn.lowered for turn in Auto(dense_up_to=800).kernel_plan(qp))
 
 
+def test_copies_with_targets_of_their_own_add_no_columns():
+    """Pair steps crawl, and the matrix of all points is too large to be factored."""
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.normal(size=(300, 6)), (10, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    machine = NuSVR(gamma=0.3, C=1e3, nu=0.6, tol=1e-4, solver=Auto(dense_up_to=2500)).fit(X, y)
+    assert machine.solver_ == "interior-point" and machine.certificate_.relative_gap < 1e-9
+
+
 @pytest.mark.parametrize("kernel", [{"kernel": "sigmoid", "coef0": -1.0}, {"kernel": "poly", "coef0": -30.0}])
 def test_a_kernel_without_a_factor_has_pair_steps(kernel):
     """Entries of its diagonal are negative, which no columns give."""

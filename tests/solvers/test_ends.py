@@ -16,7 +16,7 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, PrecomputedGram
 from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
-from maxmargin.solution import Status
+from maxmargin.solution import Certificate, Status
 from maxmargin.solvers import SOLVERS, solve
 from maxmargin.solvers.base import run
 from maxmargin.solvers.parts import newton_finish as last_step
@@ -116,6 +116,15 @@ def test_weights_are_those_of_the_coefficients_that_were_asked_for():
     W = pair_weights(model.dual_coef_, model.n_support_, model.support_vectors_)
     np.testing.assert_allclose(model.coef_, W, atol=1e-9 * np.abs(W).max(initial=1.0))
     np.testing.assert_allclose(model.decision_function(X), X @ model.coef_.T + model.intercept_, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("idle, violation, preferred", [(1e12, 1e-5, True), (1e12, 0.1, False), (1.0, 1e-5, False)])
+def test_where_objectives_are_nothing_violations_tell_answers_apart(idle, violation, preferred):
+    """Gaps of 1e-5 and 1e-4 are both rounding where nothing cancelling would make 1e12 of them."""
+    one = Certificate(1e-5, -1e-12, 1e-5, 0.01, 0.0, idle)
+    other = Certificate(1e-4, -1e-12, 1e-4, violation, 0.0, idle)
+    assert Goal(violation=1e-6).prefers(other, one) is preferred
+    assert Goal(violation=1.0).prefers(other, one)  # it proves what is asked
 
 
 def test_as_many_constraints_as_free_variables_leave_nothing_to_solve():

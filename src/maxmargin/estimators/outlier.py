@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..formulations import SVDD as SVDDFormulation
 from ..formulations import Decision, Formulation, OneClass
-from ..goal import NOTHING
+from ..goal import nothing
 from ..gram.points import make_points
 from ..solution import Certificate
 from .base import Outcome, Problem, certified_or_as_before, stacklevel
@@ -37,8 +37,7 @@ class _AwayFromOrigin:
     def _speak(self) -> None:
         super()._speak()  # type: ignore[misc]
         found: Certificate = self.certificate_  # type: ignore[attr-defined]
-        nothing = max(abs(found.primal), abs(found.dual)) <= NOTHING * found.idle
-        if nothing and self.status_.converged:  # type: ignore[attr-defined]
+        if nothing(found) and self.status_.converged:  # type: ignore[attr-defined]
             warnings.warn(
                 "a half-space away from the origin was asked for; found samples on all sides of it, so that f = 0 is "
                 'the best function and nothing is outside; use OneClassSVM(kernel="rbf") or SVDD',

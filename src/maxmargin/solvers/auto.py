@@ -39,13 +39,14 @@ import numpy as np
 
 from .. import memory
 from ..goal import Goal
-from ..gram import Factored, Gram, Relation, as_gram, cache_bytes, low_rank, lowered
+from ..gram import Factored, Gram, KernelGram, Relation, as_gram, cache_bytes, low_rank, lowered
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Solution, Status
 from .base import GOAL, beginning, judged, linear_form, run
 from .interior_point import screens
 from .newton import Newton
+from .parts.equal_points import distinct
 from .parts.fixed_sums import pairs_keep
 from .parts.limits import SAMPLE_TOL
 from .parts.reach import out_of_reach, pair_patience
@@ -83,7 +84,7 @@ class Try:
     name: str
     options: Any = field(default_factory=dict)  # or a function that gives them, if their turn comes
     cold: bool = False  # it would rather start from the middle than from where the one before got stuck
-    lowered: bool = False  # it works on a factor of low rank in place of the kernel, where there is one
+    lowered: int = 0  # columns, at most, of a factor that it works on in place of the kernel, where there is one
 
 
 @dataclass
@@ -125,7 +126,7 @@ class Auto:
                     left = max(1, goal.max_iter - steps)
                     asked = goal.capped(-(-left // 2) if others else left)
                 try:
-                    work = _lowered(problem, monitor) if turn.lowered else problem
+                    work = _lowered(problem, turn.lowered, monitor) if turn.lowered else problem
                     if work is None:
                         continue
                     found = run(self._make(turn), work, asked, warm, monitor, turn.name, self.looks)
@@ -138,7 +139,7 @@ class Auto:
                 steps += found.n_iter
                 if best is not None and not goal.exact and not found.status.converged:
                     best = mixed(problem, goal, best, found)
-                if best is None or found.status.converged or found.certificate.gap < best.certificate.gap:
+                if best is None or goal.prefers(found.certificate, best.certificate):
                     best = found
                 # Where rounding is all that is left, no other has anything to gain.
                 spent = goal.gap < np.inf and best.certificate.relative_gap <= ROUNDED_SOLUTION
@@ -196,8 +197,9 @@ class Auto:
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
             return [mpd, *newton, Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
-        first = Try("decomposition", partial(pair_trial, qp, LAST, LOWERED_UP_TO))
-        lowered = [first, Try("interior-point", cold=True, lowered=True)] * _may_lower(qp, dense)
+        rank = _rank(qp, dense)
+        first = Try("decomposition", partial(pair_trial, qp, LAST, rank))
+        lowered = [first, Try("interior-point", cold=True, lowered=rank)] * (rank > 0)
         if not dense:
             last = [Try("decomposition", {"merging": False, "growing": False}), Try("mpd")]
             return [*lowered, Try("decomposition"), *last]
@@ -211,12 +213,30 @@ class Auto:
         ]
 
 
-def _may_lower(qp: QP, dense: bool) -> bool:
-    """Whether a factor of low rank may stand for the kernel, and wins by far where its matrix could be factored."""
+def _rank(qp: QP, dense: bool) -> int:
+    """Columns, at most, of a factor that may stand for the kernel and wins by far; 0 where there is none.
+
+    Copies of points add no column. Their targets may differ, so that they are not one point of the problem.
+    """
     gram = as_gram(qp.H)
-    if dense and LAST * pair_patience(gram, qp.n, LOWERED_UP_TO) > pair_patience(gram, qp.n):
-        return False
-    return _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS)
+
+    def wins(rank: int) -> bool:
+        return not dense or bool(LAST * pair_patience(gram, qp.n, rank) <= pair_patience(gram, qp.n))
+
+    if wins(LOWERED_UP_TO) and _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS):
+        return LOWERED_UP_TO
+    if qp.n < Sizes.merge:
+        return 0
+    points = _distinct_points(gram)
+    return points if points * gram.n_points <= FACTOR_UP_TO**2 and 2 * points <= gram.n_points and wins(points) else 0
+
+
+def _distinct_points(gram: Gram) -> int:
+    """Points of a kernel matrix, or of a view of one, that differ, as far as that is known."""
+    while hasattr(gram, "inner") and not isinstance(gram, KernelGram):
+        gram = gram.inner
+    first = gram.duplicates() if isinstance(gram, KernelGram) else None
+    return gram.n if first is None else distinct(first)
 
 
 def mixed(qp: QP, goal: Goal, one: Solution, other: Solution) -> Solution:
@@ -298,9 +318,9 @@ def _may_be_low_rank(
     return lowered(gram.take(some), error, columns, stop=stop) is not None
 
 
-def _lowered(qp: QP, monitor: Monitor) -> QP | None:
+def _lowered(qp: QP, rank: int, monitor: Monitor) -> QP | None:
     """The problem with a factor in place of its kernel matrix, or None where that takes too many columns."""
-    H = lowered(as_gram(qp.H), ROUNDED_SOLUTION, LOWERED_UP_TO, stop=monitor.stop_now)
+    H = lowered(as_gram(qp.H), ROUNDED_SOLUTION, rank, stop=monitor.stop_now)
     return None if H is None else replace(qp, H=H)
 
 

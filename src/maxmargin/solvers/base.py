@@ -98,9 +98,8 @@ class Answer:
 
 
 def better(goal: Goal, one: Answer | None, other: Answer) -> Answer:
-    """The answer that proves what is asked, or else that of the smaller gap."""
-    proves = goal.met(other.certificate)
-    return other if one is None or proves or other.certificate.gap < one.certificate.gap else one
+    """The answer that proves more of what is asked."""
+    return other if one is None or goal.prefers(other.certificate, one.certificate) else one
 
 
 def answer(qp: QP, goal: Goal, beta: np.ndarray, etas: Sequence[np.ndarray] = ()) -> Answer:
