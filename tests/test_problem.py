@@ -245,6 +245,19 @@ def test_a_constraint_on_coefficients_that_are_rounding_of_others_is_held():
     assert qp.infeasibility(np.array([0.0, 0.0, 1e-16, 3e-17])) > 0.5
 
 
+def test_a_coefficient_is_dust_where_it_counts_for_nothing():
+    """In f and in every constraint: not by its size alone."""
+    plain = QP(np.eye(2), [-1.0, -1.0], 0.0, np.inf)
+    np.testing.assert_array_equal(plain.settled(np.array([1e7, 1e-8])), [1e7, 0.0])
+    at_origin = QP(np.diag([0.0, 1e8]), [-1.0, -1.0], 0.0, np.inf)
+    np.testing.assert_array_equal(at_origin.settled(np.array([1e7, 1e-8])), [1e7, 1e-8])
+    beta = np.array([3.0, -1.0, -2e-14])
+    one_sum = QP(np.eye(3), np.zeros(3), -np.inf, np.inf, np.ones((1, 3)), [2.0])
+    np.testing.assert_array_equal(one_sum.settled(beta), [3.0, -1.0, 0.0])
+    few_large = QP(np.eye(3), np.zeros(3), -np.inf, np.inf, [[1e-14, 1e-14, 1.0]], [0.0])
+    np.testing.assert_array_equal(few_large.settled(beta), beta)
+
+
 def test_the_judge_says_the_same_of_numbers_and_of_arrays():
     kinds = [0.0, -0.0, 1e-20, 1.0, -1.0, np.inf, -np.inf, np.nan]
     table = np.array(list(product([0.0, 1e-9, 1e-4, np.nan], [0.0, 1.0, np.nan], kinds, kinds, kinds, [0.0, 1e10])))

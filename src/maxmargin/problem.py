@@ -199,7 +199,7 @@ class QP:
         near = np.minimum(np.minimum(np.abs(x - lower), np.abs(x - upper)), size)
         if not ((near > 0.0) & (near <= 2.0 * DUST * largest)).any():
             return beta + 0.0  # as nearly always; and no −0, see below
-        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), largest)
+        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), self._rounded_off(used, size))
         for place in (np.clip(0.0, lower, upper), lower, upper):
             if not np.isfinite(place).any():
                 continue
@@ -209,6 +209,19 @@ class QP:
         settled = np.zeros(self.n)
         settled[used] = x + 0.0  # no −0, which attributes do not keep: the same β would be multiplied a second time
         return settled
+
+    def _rounded_off(self, used: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """For each coefficient what it is rounded by a share of, if others are of this size.
+
+        That is the largest of them, but no more than counts for as much as all of them, in f or in a constraint: a
+        sample at the origin has a coefficient of any size without a part in f, and a function that is 1 at a sample and
+        1e-14 at all others needs a coefficient there of 1e-14 of theirs.
+        """
+        norm = np.sqrt(np.maximum(self._diagonal[used], 0.0))
+        parts = np.vstack([norm, np.abs(self.A[:, used])])
+        sums = np.maximum((parts * size).max(axis=1), np.append(0.0, np.abs(self.b)))
+        counts = np.divide(sums[:, None], parts, out=np.full(parts.shape, np.inf), where=parts > 0.0)
+        return np.minimum(counts.min(axis=0), size.max())
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
@@ -232,13 +245,7 @@ class QP:
                 outside = float(np.maximum(outside, (beyond / size).max()))
         if not len(self.A):
             return outside
-        # Where a row has coefficients that are rounding of others, so is what it lacks.
-        rounding = SAME_NUMBER * largest * np.abs(self.A).max(axis=1, initial=0.0)
-        lack = np.maximum(np.abs(self._missed(beta)) - rounding, 0.0)
-        terms = np.abs(self.b)
-        if largest > 0.0:
-            terms = terms + np.array([np.abs(row) @ np.abs(beta) for row in self.A])
-        return float(np.maximum(outside, (lack / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0)))
+        return float(np.maximum(outside, missed_share(self.A, self.b, beta, self._missed(beta))))
 
     def _missed(self, beta: np.ndarray) -> np.ndarray:
         """Aβ − b, of limits only what is beyond them."""
@@ -401,10 +408,13 @@ class QP:
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
 
+    @property
+    def _diagonal(self) -> np.ndarray:
+        return self.kept("diagonal", lambda _: self.H.diag() if hasattr(self.H, "diag") else np.diagonal(self.H))
+
     def terms(self, beta: np.ndarray) -> float:
         """Σ_i |H_ij β_i| at most, for variables j whose coefficients are free: rounding of f there is a share of it."""
-        diagonal = self.kept("diagonal", lambda _: self.H.diag() if hasattr(self.H, "diag") else np.diagonal(self.H))
-        norm = np.sqrt(np.maximum(diagonal, 0.0))
+        norm = np.sqrt(np.maximum(self._diagonal, 0.0))
         free = (beta > self.lower) & (beta < self.upper)
         return float(norm[free if free.any() else beta != 0.0].max(initial=0.0)) * float(np.abs(beta) @ norm)
 
@@ -414,6 +424,19 @@ class QP:
         A one-class machine whose samples surround the origin, and a ν-SVC without a margin, have an optimum of 0.
         """
         return 0.5 * float(np.abs(beta).sum()) * self.terms(beta) if self.b.any() else 0.0
+
+
+def missed_share(A: np.ndarray, b: np.ndarray, beta: np.ndarray, lack: np.ndarray) -> float:
+    """What the rows of A lack, as a share of their terms: the largest."""
+    size = np.abs(beta)
+    largest = float(size.max(initial=0.0))
+    # Where a row has coefficients that are rounding of others, so is what it lacks.
+    rounding = SAME_NUMBER * largest * np.abs(A).max(axis=1, initial=0.0)
+    terms = np.abs(b)
+    if largest > 0.0:
+        terms = terms + np.array([np.abs(row) @ size for row in A])
+    left = np.maximum(np.abs(lack) - rounding, 0.0)
+    return float((left / np.maximum(terms, np.finfo(float).tiny)).max(initial=0.0))
 
 
 @dataclass

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -407,3 +408,16 @@ def test_many_small_problems_without_a_margin(seed):
     model = NuSVC(kernel="poly", gamma=0.2, coef0=0.3, nu=0.01, tol=1e-3).fit(X, y)
     assert model.status_.converged
     assert max(found.violation for found in model.certificates_) <= 1e-3
+
+
+@pytest.mark.parametrize("solver", ["auto", "smo", "interior-point"])
+def test_a_sample_at_the_origin_has_no_part_in_what_others_are_rounded_by(solver):
+    """Without a bias it adds nothing to f, and its coefficient is its cost, here 1e15 times those of the others."""
+    rng = np.random.default_rng(0)
+    X = 1e4 * rng.normal(size=(20, 2))
+    X[0] = 0.0
+    y, weight = np.where(X[:, 0] > 0.0, 1, -1), np.append(10.0, np.ones(19))
+    machine = SVC(kernel="linear", C=1e7, fit_intercept=False, solver=solver)
+    heavy, light = clone(machine).fit(X, y, weight), clone(machine).fit(X[1:], y[1:])
+    assert heavy.status_ is Status.CONVERGED
+    np.testing.assert_allclose(heavy.coef_, light.coef_, rtol=1e-2)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maxmargin.goal import FEASIBLE
 from maxmargin.problem import QP
 from maxmargin.solvers.parts.constraints import Equality
 from referee import referee
@@ -92,6 +93,22 @@ def test_a_lack_whose_square_is_rounding_is_mended(lack):
     beta = Equality.of(qp).feasible(start, qp.lower, qp.upper, qp.eps)
     assert qp.infeasibility(beta) < 1e-13
     assert np.abs(beta - start).max() < 2 * lack
+
+
+@pytest.mark.parametrize("box", [10.0, np.inf])
+@pytest.mark.parametrize("kink", [0.0, 1.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_row_of_one_large_entry_is_held_to_its_own_terms(box, kink, bias):
+    """1e-14 at all samples but one: the coefficient of that one comes off 0, and no other moves."""
+    rng = np.random.default_rng(0)
+    A = np.vstack([np.append(1e-14 * rng.uniform(0.5, 2.0, 9), 1.0)] + [np.ones(10)] * bias)
+    start = np.append(rng.normal(size=9), 0.0)
+    start[:9] -= start[:9].mean()
+    qp = QP(np.eye(10), np.zeros(10), -box, box, A, np.zeros(len(A)), kink)
+    assert qp.infeasibility(start) > 1e-3
+    beta = Equality.of(qp).feasible(start, qp.lower, qp.upper, qp.eps)
+    assert qp.infeasibility(beta) <= FEASIBLE
+    assert np.abs(beta - start).max() < 1e-13
 
 
 def test_dependent_rows_are_one_constraint():

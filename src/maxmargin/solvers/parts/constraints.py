@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ...problem import QP
+from ...goal import FEASIBLE
+from ...problem import QP, missed_share
 from .fixed_sums import BIG, offsets
 from .least_squares import least_squares
 from .limits import ROUNDS
@@ -42,6 +43,8 @@ class Equality:
     Q: np.ndarray  # (rank, n)
     c: np.ndarray
     T: np.ndarray  # Q = T A; multipliers of Aβ = b are Tᵀλ
+    A: np.ndarray  # as they were given
+    b: np.ndarray
 
     @classmethod
     def of(cls, qp: QP, orthogonal: bool = True) -> Equality:
@@ -52,7 +55,7 @@ class Equality:
     def _of(cls, qp: QP, orthogonal: bool) -> Equality:
         A, b, n = qp.A, qp.b, qp.n
         if len(A) == 0:
-            return cls(A, b, np.zeros((0, 0)))
+            return cls(A, b, np.zeros((0, 0)), A, b)
         if len(A) == 1 or not orthogonal:
             size = np.sqrt(np.einsum("ij,ij->i", A, A) / n)
             T = np.diag(1.0 / np.where(size > 0, size, 1.0))
@@ -60,7 +63,9 @@ class Equality:
             # Rows of any size: each is made to have norm 1 before it is asked whether it says anything new.
             norm = np.sqrt(np.einsum("ij,ij->i", A, A))
             unit = 1.0 / np.where(norm > 0.0, norm, 1.0)
-            U, S, _ = np.linalg.svd(A * unit[:, None], full_matrices=False)
+            # The triangle of a factorisation has the singular values and left vectors of the rows, and is small.
+            triangle: np.ndarray = np.linalg.qr((A * unit[:, None]).T, mode="r")  # type: ignore[assignment]
+            U, S, _ = np.linalg.svd(triangle.T, full_matrices=False)
             known = S > DEPENDENT * max(S[0], np.finfo(float).tiny)
             T = np.sqrt(n) * (U[:, known] / S[known]).T * unit
             scaled = b * unit
@@ -69,7 +74,7 @@ class Equality:
                 raise ValueError(
                     "a QP was asked for; found equality constraints that contradict each other; check A and b"
                 )
-        return cls(np.ascontiguousarray(T @ A), T @ b, T)
+        return cls(np.ascontiguousarray(T @ A), T @ b, T, A, b)
 
     @property
     def count(self) -> int:
@@ -79,12 +84,22 @@ class Equality:
         """Qβ − c."""
         return self.Q @ beta - self.c
 
-    def take(self, index: np.ndarray, share: float = 1.0) -> Equality:
-        """The constraints on some variables, which carry this share of the right-hand side."""
-        return Equality(np.ascontiguousarray(self.Q[:, index]), share * self.c, self.T)
-
     def feasible(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> np.ndarray:
         """A point of the box near β that holds the constraints; what is at a bound, or at 0 with ε, stays if it can."""
+        near = self._near(beta, lower, upper, eps)
+        if self.count == 0 or self._missed(near) <= FEASIBLE:
+            return near
+        # What a row lacks is rounding of all coefficients, but not of its own terms: where it has one large entry, and
+        # others may move by next to nothing only, that one's coefficient is the one to move, wherever it is.
+        moved, _ = self._nearest(near, lower, upper)
+        return moved if self._missed(moved) <= FEASIBLE else near
+
+    def _missed(self, beta: np.ndarray) -> float:
+        """As the judge sees it (problem.py)."""
+        return missed_share(self.A, self.b, beta, self.A @ beta - self.b)
+
+    def _near(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndarray) -> np.ndarray:
+        """The same, with constraints that hold to the rounding of all coefficients."""
         start = np.clip(np.where(np.isnan(beta), 0.0, beta), lower, upper)  # numbers may have overflowed on the way
         if self.count == 0 or self.held(start, HELD):
             return start
