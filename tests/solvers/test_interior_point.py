@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from cases import verdict_on
-from maxmargin.formulations import CSVC, EpsilonSVR, Samples, SemiParametric
+from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, OneClass, Samples, SemiParametric
 from maxmargin.goal import Goal
-from maxmargin.gram import Factored, Shifted
+from maxmargin.gram import Factored, Kernel, KernelGram, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import InteriorPoint
@@ -131,6 +131,17 @@ def test_exact_points_have_bounds_and_zeros():
     assert exact.certificate.violation <= 1e-4
     inside = (exact.beta > qp.lower) & (exact.beta < qp.upper)
     assert inside.sum() <= 9  # no more than there are features and a bias
+
+
+@pytest.mark.parametrize("machine", [OneClass(0.1), NuSVC(0.3)], ids=["one-class", "nu-svc"])
+def test_machines_without_targets_have_exact_points_too(machine):
+    """At β = 0 they have no slopes, beside which rounding was always too large for the last equations."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=200) > 0.0, 1.0, -1.0)
+    qp = machine.qp(Samples(KernelGram(Kernel("rbf", 0.2), X), y, np.ones(200)))
+    solution = InteriorPoint().solve(qp, Goal(violation=1e-3))
+    assert solution.status is Status.CONVERGED and solution.certificate.violation <= 1e-9
 
 
 def test_too_few_iterations_leave_a_feasible_point():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maxmargin.formulations import CSVC, Samples
+from maxmargin.formulations import CSVC, NuSVC, Samples
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
 from maxmargin.solvers import solve
 from maxmargin.solvers.parts.working_sets import Sizes
@@ -74,6 +74,16 @@ def test_rows_come_in_blocks_where_most_variables_move(monkeypatch):
     found = solve(qp, "decomposition")
     assert found.status.converged and np.count_nonzero(found.beta) > 0.9 * qp.n
     assert sum(asked) > qp.n / 3 and sum(asked) / len(asked) > sizes.block
+
+
+@pytest.mark.parametrize("rows", [5, 40])
+def test_working_sets_of_less_than_two_variables_a_group_do_not_grow(rows):
+    """A pair of each class makes four variables where three were asked for, and not more with each set."""
+    n = MATRIX_UP_TO + 100
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    qp = NuSVC(0.3).qp(Samples(KernelGram(Kernel("rbf", 0.5), X), np.sign(X[:, 0] + np.sin(X[:, 1])), np.ones(n)))
+    found = solve(qp, "decomposition", working_set=3, cache_size=1.01 * rows * n * 4 / 2**20)
+    assert found.status.converged
 
 
 class Untouched(PrecomputedGram):

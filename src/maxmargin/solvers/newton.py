@@ -191,8 +191,9 @@ class _Run:
             return answer(qp, goal, beta, [eta])
         w = self.weights
         kernel = self.f - self.risk.extra[:, : len(eta)] @ eta
-        if np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):
-            # No row with a curvature sees η, which went where a flat direction led it: half way back is as good.
+        curved = bool(((beta > qp.lower) & (beta < qp.upper)).any())
+        if not curved or np.abs(self.f - kernel).max(initial=0.0) > RUNAWAY * max(1.0, float(np.abs(kernel).max())):
+            # No row with a curvature sees η, which went where a flat direction led it: half way is as good, or better.
             middle = next(multipliers(qp, beta, kernel + qp.ridge * beta))
             found = Answer(beta, middle, qp.certificate(beta, middle, w), w)
             if goal.met(found.certificate):

@@ -43,7 +43,7 @@ from .roundings import ROUNDED_SUM
 __all__ = ["crossover", "places", "polish", "too_coarse", "wants_off"]
 
 RELEASES = 8  # rounds of setting free what wants to come off a bound
-COARSE_SLOPES = 1e-3  # of the mean slope at β = 0: rounding of Hβ that is larger decides for itself
+COARSE_SLOPES = 1e-3  # of the mean slope at β = 0, or of Hβ: rounding of Hβ that is larger decides for itself
 TAU = 1e-10  # of H's largest diagonal entry is τ
 CORRECTIONS = 3  # times a system is solved, each time for what rounding, of which the second form has more, has left
 RELEASED = 1e-10  # of the largest slope: a variable at a bound whose slope is steeper wants to come off it
@@ -119,9 +119,13 @@ def places(qp: QP, crew: Crew, beta: np.ndarray) -> np.ndarray:
 
 
 def too_coarse(gram: Gram, qp: QP, beta: np.ndarray) -> bool:
-    """Whether rounding of Hβ alone makes slopes wrong by more than the margins that they decide on."""
+    """Whether rounding of Hβ alone makes slopes wrong by more than the margins that they decide on.
+
+    Machines without targets (one class, ν-SVC) have no slope at β = 0; their margins are of the size of Hβ itself.
+    """
     error = slope_rounding(gram.diag(), qp.p, beta)
-    return error > COARSE_SLOPES * float(np.mean(np.abs(qp.p) + qp.eps))
+    level = float(np.mean(np.abs(qp.p) + qp.eps)) or float(np.mean(np.abs(qp.times(beta))))
+    return error > COARSE_SLOPES * level
 
 
 def polish(

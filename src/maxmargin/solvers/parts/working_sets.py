@@ -79,11 +79,11 @@ class Part:
         return long if SHRINK_SHARE * len(long) < long.sum() < len(long) else None
 
     def with_old(self, new: np.ndarray, old: np.ndarray, q: int) -> np.ndarray:
-        """New variables of a working set and, up to q of them, those of the set before: free ones first."""
+        """New variables of a working set, perhaps more than q, and up to q those of the set before: free ones first."""
         old = without(old, new, len(self.index))
         at_bound = (self.beta[old] <= self.lower[old]) | (self.beta[old] >= self.upper[old])
         old = old[np.argsort(at_bound, kind="stable")]
-        return np.sort(np.concatenate([new, old[: q - len(new)]]))
+        return np.sort(np.concatenate([new, old[: max(0, q - len(new))]]))
 
     def take_over(self, W: np.ndarray, found: Variables) -> np.ndarray:
         """β and what belongs to it as a working set has found it, but for v; returns how far each variable moved."""
