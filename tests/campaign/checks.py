@@ -26,6 +26,7 @@ from .models import (
     linear_parts,
     linear_primal,
     linear_rows,
+    lost_in_sums,
     middle_bias,
     nu_scale,
     parts_of,
@@ -231,6 +232,9 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
     reachable = all(REACH / textbook.UNIT * e.violation_rounding <= tolerance(problem, part) for part, e in both)
     if reachable and model.status_.name in ("STALLED", "UNBOUNDED") and problem.convex:
         reachable = not any(endless(problem, part) for part in parts)
+    if reachable and model.status_ is not maxmargin.Status.CONVERGED and problem.stop is None and problem.convex:
+        # Those of a model that does nothing are small, but what counts is those of one that meets tol.
+        reachable = not any(lost_in_sums(problem, part, 0.5 * tolerance(problem, part) / REACH) for part in parts)
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, (part, e, c) in enumerate(zip(parts, evidence, model.certificates_, strict=True)):
         if not no_margin(fitted, part, e):

@@ -11,6 +11,7 @@ from math import fsum
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh, null_space
+from scipy.optimize import linprog
 
 from . import textbook
 from .problems import CLASSIFIERS, REGRESSORS, Problem, quadratic_kernel
@@ -26,6 +27,7 @@ __all__ = [
     "linear_parts",
     "linear_primal",
     "linear_rows",
+    "lost_in_sums",
     "middle_bias",
     "nu_scale",
     "parts_of",
@@ -34,6 +36,7 @@ __all__ = [
 
 NOTHING = 2e-13  # of the value of f = 0: an objective that is 0 up to rounding
 ADDED_EXACTLY = 300  # samples: up to here that takes some tenths of a second
+IN_A_PROGRAM = 1000  # samples: linear programs of more take long
 FLAT = 1e-6  # of the largest curvature: what is smaller is looked at again
 FEASIBLE = 1e-6  # share of a box or of a sum of absolute values by which a constraint may be missed
 
@@ -236,6 +239,56 @@ def endless(problem: Problem, part: Part) -> bool:
         return bool(u @ (M @ u) + (d * u) @ u < 0)
     rounding = len(v) * np.finfo(np.longdouble).eps * (np.abs(v) @ (np.abs(K) @ np.abs(v)))
     return bool(v @ (K @ v) + (ridge * v) @ v < -rounding)
+
+
+def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
+    """Whether what meets tol has sums Σ_j |K_ij| |c_j| above ``most``, of which rounding hides that it does.
+
+    Where they are below, |c_i| ≤ most / K_ii. A sample for which that is less than its cost is not at its bound, so
+    that its loss is nothing but tol: y_i f_i ≥ 1 − tol, or |f_i − y_i| ≤ ε + tol. Eigenvalues of the matrix of these
+    samples that are rounding make a part E of it, which adds at most Σ_j |E_ij| most / K_jj to f. What is left of f
+    are few functions: eigenvectors, samples that may be at their bounds, the constant and φ. A linear program finds the
+    least t by which all samples must fall short at once, whatever their coefficients are.
+
+    It is so where entries are of 1e16 and samples are not separable by what differs in more than rounding: those that
+    have to be at a cost of 1 are summed up to ±10 at best.
+    """
+    plain = problem.params.get("loss", "hinge") in ("hinge", "epsilon_insensitive")
+    if problem.machine not in ("SVC", "SVR") or not plain or len(part.rows) > IN_A_PROGRAM:
+        return False
+    kernel, X = kernel_of(problem), problem.dense
+    K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
+    largest = most / np.maximum(K.diagonal(), np.finfo(float).tiny)
+    inside = largest < part.cost
+    if not inside.any():
+        return False
+    own = 0.5 * (K + K.T)[np.ix_(inside, inside)]
+    values, vectors = eigh(own)
+    seen = values > len(own) * np.finfo(float).eps * values[-1]
+    E = own - (vectors[:, seen] * values[seen]) @ vectors[:, seen].T
+    blur = np.abs(E) @ largest[inside]
+    y, cost = part.y, part.cost
+    free = [np.ones((len(own), int(part.free_bias))), part.phi[inside]]
+    functions = np.hstack([vectors[:, seen], *free, K[np.ix_(inside, ~inside)]])
+    if problem.machine == "SVC":
+        low, high = np.where(y > 0, 1.0, -np.inf), np.where(y > 0, np.inf, -1.0)
+        box = np.column_stack([np.where(y > 0, 0.0, -cost), np.where(y > 0, cost, 0.0)])
+    else:
+        epsilon = problem.params.get("epsilon", 0.1)
+        low, high, box = y - epsilon, y + epsilon, np.column_stack([-cost, cost])
+    # low − blur − t ≤ f ≤ high + blur + t
+    left = np.vstack([-functions, functions])
+    right = np.concatenate([blur - low[inside], blur + high[inside]])
+    told = np.isfinite(right)
+    bounds = [(None, None)] * (functions.shape[1] - int((~inside).sum())) + list(box[~inside]) + [(0.0, None)]
+    program = linprog(
+        np.append(np.zeros(functions.shape[1]), 1.0),
+        A_ub=np.column_stack([left, -np.ones(len(left))])[told],
+        b_ub=right[told],
+        bounds=bounds,
+    )
+    tol = tolerance(problem, part)
+    return bool(program.status == 0 and program.fun > 2.0 * tol)
 
 
 # -- linear machines --------------------------------------------------------------------------------------------------

@@ -9,7 +9,15 @@ from scipy.optimize import brentq
 
 from campaign import checks
 from campaign.checks import check, check_seed
-from campaign.models import endless, linear_loss, linear_parts, linear_primal, linear_rows, middle_bias
+from campaign.models import (
+    endless,
+    linear_loss,
+    linear_parts,
+    linear_primal,
+    linear_rows,
+    lost_in_sums,
+    middle_bias,
+)
 from campaign.problems import MACHINES, make_problem
 from campaign.textbook import Part
 
@@ -62,6 +70,7 @@ ONCE_FAILED = {
     720380: "two variables on each of 2028 points, and a cost at which pair steps crawl",
     732782: "a referee that leaves a violation with any bias, and has no interval of optimal ones",
     801344: "a matrix in float32 that is not positive semi-definite, where a dual value may lie above another primal",
+    802502: "samples at the origin with costs of 1e7, of whose coefficients all others were rounding",
     803354: "a kernel of 1e17: a share of tiny coefficients that was taken twice",
     805249: "functions that tell points 3e-10 apart on their own, with a slope of 1e10",
     806582: "the largest ν, which leaves a constraint without a variable that may move",
@@ -69,7 +78,13 @@ ONCE_FAILED = {
     808499: "features of 2e5 and a squared loss: the same",
     1000672: "a start that fills its box, which rounding asks more of than it holds",
     1001972: "a referee that misses a constraint, which coefficients divided by a margin of 1e18 hid",
+    1005474: "a function that is 1 at one sample and 1e-14 at all others",
     1013015: "a referee whose ν is a billionth below the largest, and a margin of 4e15",
+    1109970: "one class, features of 1e-6 to 1e6: weights and coefficients that differed by more than rounding",
+    1113857: "kernel values of 1e-5 among points of norm 6e4: no entry is promised to 16 digits of itself",
+    1123693: "a Huber loss whose rows are all on its straight parts, where any bias of an interval is optimal",
+    1014268: "one class around the origin, features up to 7e4: weights that were better than their coefficients",
+    1017579: "a quadratic kernel of 1e17: sums of coefficients that reach their bounds are known to ±1e4",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 
@@ -155,6 +170,28 @@ def test_a_matrix_that_bounds_nothing_is_known(monkeypatch):
         return endless(replace(problem, X=X), part)
 
     assert lost(775.0, 1e4) and not lost(775.0, 1.0) and not lost(1e-6, 1e4)
+
+
+@pytest.mark.parametrize("scale, C, target, lost", [
+    (1.0, 5.0, "given", True), (1e-4, 5.0, "given", False), (1.0, 1e-9, "given", False), (1.0, 5.0, "separable", False),
+    (1.0, 5.0, "noise", True), (1.0, 5.0, "linear", False), (1.0, 1e-9, "noise", False),
+])  # fmt: skip
+def test_sums_that_hide_what_is_asked_are_known(scale, C, target, lost):
+    """Large entries do not, nor does a large cost, unless samples must be at their bounds; as in regression."""
+    problem = make_problem(1017579)
+    X = scale * problem.dense
+    y = {
+        "given": np.where(problem.y == problem.y[0], 1.0, -1.0),
+        "separable": np.where(X[:, 1] > 5e3, 1.0, -1.0),
+        "noise": np.random.default_rng(0).normal(size=problem.n),
+        "linear": 1e-4 * X[:, 1],
+    }[target]
+    problem = replace(problem, X=X, y=y)
+    if target in ("noise", "linear"):
+        problem = replace(problem, machine="SVR", params={"kernel": problem.params["kernel"], "epsilon": 0.1})
+    n = problem.n
+    part = Part(np.arange(n), y, np.full(n, C), np.zeros(n), 0.0, np.zeros(n), np.zeros(n), phi=np.zeros((n, 0)))
+    assert lost_in_sums(problem, part, 0.5e-3 / checks.REACH) is lost
 
 
 def plain_problem(machine):

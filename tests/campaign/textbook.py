@@ -93,7 +93,13 @@ class Kernel:
             return 1.0 + self.gamma * (np.abs(X) @ np.abs(Z).T) + abs(self.coef0)
         if self.name in ("rbf", "laplacian"):
             exponent = self.gamma * cdist(X, Z, "sqeuclidean" if self.name == "rbf" else "cityblock")
-            return DIFFERENCES / UNIT * (1.0 + exponent) * np.exp(-exponent)
+            # Products may be wrong by a share e of the norms in the exponent: no entry by more than is promised of all.
+            power = 2 if self.name == "rbf" else 1
+            norms = np.add.outer((np.abs(X) ** power).sum(axis=1), (np.abs(Z) ** power).sum(axis=1))
+            e = np.minimum(self.gamma * np.finfo(float).eps * (4.0 + X.shape[1] ** 0.5) * norms, 1.0)
+            value = np.exp(-exponent)
+            by_products = np.minimum(DIFFERENCES, value * e * np.e)
+            return np.maximum(DIFFERENCES * (1.0 + exponent) * value, by_products) / UNIT
         return np.abs(self.function(np.abs(X), np.abs(Z)) if self.name == "products" else self.values(X, Z))
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
