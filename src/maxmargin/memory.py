@@ -61,7 +61,10 @@ def left_for_one() -> int:
 
 def fits(size: int) -> bool:
     """Whether there is room for so many bytes; to ask takes as long as to fill a few."""
-    return size <= NEGLIGIBLE or size <= left_for_one()
+    if size <= NEGLIGIBLE:
+        return True
+    with _lock:
+        return size <= _left_for_one(size)
 
 
 def _left_for_one(most: float = math.inf) -> int:

@@ -199,7 +199,7 @@ def test_machines_of_folds_that_are_found_by_what_changes(loss, kernel, heavy, m
         return some(qp, index)
 
     real, first, some = classification.calibrated, folds._origins, folds._part
-    monkeypatch.setattr(folds.memory, "left_for_one", lambda: 0)
+    monkeypatch.setattr(folds.memory, "fits", lambda size: False)
     monkeypatch.setattr(folds, "_origins", origins)
     monkeypatch.setattr(folds, "_part", part)
     monkeypatch.setattr(folds, "BATCH_POINTS", 20)

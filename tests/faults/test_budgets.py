@@ -158,9 +158,12 @@ def test_a_host_is_asked_again_after_a_moment_or_for_much(monkeypatch, no_reserv
     assert len(asked) == 1
     kept.append(memory.share(100 * MB, MB))  # much is asked for: the host may have changed its mind
     assert len(asked) == 2
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    assert memory.fits(MB) and len(asked) == 2
+    assert memory.fits(100 * MB) and not memory.fits(400 * MB) and len(asked) == 4
     monkeypatch.setattr(memory, "READING", -1.0)
     kept.append(memory.share(MB, MB))
-    assert len(asked) == 3
+    assert len(asked) == 5
 
 
 def test_what_is_let_go_can_be_had_again(files, no_reservations):

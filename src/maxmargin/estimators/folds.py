@@ -149,7 +149,7 @@ def each(workers: int, do: Callable[[int], None], numbers: Sequence[int]) -> Non
 
 def _whole(gram: Gram, monitor: Monitor) -> np.ndarray | None:
     """The matrix; None where there is no room for it, or no time."""
-    if 8 * gram.n**2 > memory.left_for_one():
+    if not memory.fits(8 * gram.n**2):
         return None
     try:
         if (whole := gram.whole()) is not None:
@@ -177,7 +177,7 @@ def _found_together(
     """Fill in decisions of folds by machines on the samples near the boundary; the folds for which that has no end."""
     problem, qp, near = solved.problem, solved.qp, _near(solved)
     # Of more samples it takes less time to look at the rows that change than to form the matrix.
-    if len(near) > BATCH_POINTS or 8 * len(near) * gram.n > memory.left_for_one():
+    if len(near) > BATCH_POINTS or not memory.fits(8 * len(near) * gram.n):
         return todo
     goal, monitor = solving.goal(problem), solving.monitor.part(problem.label)
     beta = {number: solved.solution.beta for number in todo}

@@ -56,7 +56,7 @@ def _formed(gram: Gram, monitor: Monitor) -> Gram:
         return gram
     if gram.n <= BATCH_POINTS:
         return PrecomputedGram(gram.block(np.arange(gram.n)))
-    if 8 * gram.n**2 > memory.left_for_one():
+    if not memory.fits(8 * gram.n**2):
         return gram
     try:
         return PrecomputedGram(gram.wide().dense(lambda seconds: monitor.look()))
