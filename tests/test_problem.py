@@ -254,6 +254,8 @@ def test_a_coefficient_is_dust_where_it_counts_for_nothing():
     beta = np.array([3.0, -1.0, -2e-14])
     one_sum = QP(np.eye(3), np.zeros(3), -np.inf, np.inf, np.ones((1, 3)), [2.0])
     np.testing.assert_array_equal(one_sum.settled(beta), [3.0, -1.0, 0.0])
+    alone = QP(np.diag([0.0, 0.0, 1.0]), np.zeros(3), -np.inf, np.inf, [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]], [0.0, 2.0])
+    np.testing.assert_array_equal(alone.settled(beta), beta)  # all that f and a constraint have
     few_large = QP(np.eye(3), np.zeros(3), -np.inf, np.inf, [[1e-14, 1e-14, 1.0]], [0.0])
     np.testing.assert_array_equal(few_large.settled(beta), beta)
 

@@ -40,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from .goal import FEASIBLE
 from .losses import Loss
 from .solution import Certificate
 
@@ -199,29 +200,16 @@ class QP:
         near = np.minimum(np.minimum(np.abs(x - lower), np.abs(x - upper)), size)
         if not ((near > 0.0) & (near <= 2.0 * DUST * largest)).any():
             return beta + 0.0  # as nearly always; and no −0, see below
-        most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), self._rounded_off(used, size))
-        for place in (np.clip(0.0, lower, upper), lower, upper):
-            if not np.isfinite(place).any():
-                continue
-            # Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
-            dust = DUST * np.where(place == 0.0, most, np.abs(place))
-            x = np.where(np.abs(x - place) <= np.where(np.isfinite(dust), dust, 0.0), place, x)
+        # What counts for nothing in f is put there, unless a constraint sees it; then what counts for nothing in both.
+        parts = np.vstack([np.sqrt(np.maximum(self._diagonal[used], 0.0)), np.abs(self.A[:, used])])
         settled = np.zeros(self.n)
-        settled[used] = x + 0.0  # no −0, which attributes do not keep: the same β would be multiplied a second time
-        return settled
-
-    def _rounded_off(self, used: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """For each coefficient what it is rounded by a share of, if others are of this size.
-
-        That is the largest of them, but no more than counts for as much as all of them, in f or in a constraint: a
-        sample at the origin has a coefficient of any size without a part in f, and a function that is 1 at a sample and
-        1e-14 at all others needs a coefficient there of 1e-14 of theirs.
-        """
-        norm = np.sqrt(np.maximum(self._diagonal[used], 0.0))
-        parts = np.vstack([norm, np.abs(self.A[:, used])])
-        sums = np.maximum((parts * size).max(axis=1), np.append(0.0, np.abs(self.b)))
-        counts = np.divide(sums[:, None], parts, out=np.full(parts.shape, np.inf), where=parts > 0.0)
-        return np.minimum(counts.min(axis=0), size.max())
+        for some in (parts[:1], parts):
+            most = _rounded_off(some, np.append(0.0, np.abs(self.b)), size)
+            settled[used] = _placed(x, lower, upper, most)
+            if not len(self.A) or self._missed_share(settled) <= FEASIBLE:
+                return settled
+        beta = beta + 0.0
+        return settled if self._missed_share(settled) <= self._missed_share(beta) else beta
 
     def objective(self, beta: np.ndarray, H_beta: np.ndarray | None = None) -> float:
         """½ βᵀHβ + pᵀβ + Σ ε_i |β_i|."""
@@ -245,7 +233,10 @@ class QP:
                 outside = float(np.maximum(outside, (beyond / size).max()))
         if not len(self.A):
             return outside
-        return float(np.maximum(outside, missed_share(self.A, self.b, beta, self._missed(beta))))
+        return float(np.maximum(outside, self._missed_share(beta)))
+
+    def _missed_share(self, beta: np.ndarray) -> float:
+        return missed_share(self.A, self.b, beta, self._missed(beta))
 
     def _missed(self, beta: np.ndarray) -> np.ndarray:
         """Aβ − b, of limits only what is beyond them."""
@@ -424,6 +415,31 @@ class QP:
         A one-class machine whose samples surround the origin, and a ν-SVC without a margin, have an optimum of 0.
         """
         return 0.5 * float(np.abs(beta).sum()) * self.terms(beta) if self.b.any() else 0.0
+
+
+def _placed(x: np.ndarray, lower: np.ndarray, upper: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Coefficients, on a bound or at 0 where they are as near to it as a small share of the bound, or of ``most``.
+
+    Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+    """
+    most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), most)
+    for place in (np.clip(0.0, lower, upper), lower, upper):
+        if np.isfinite(place).any():
+            dust = DUST * np.where(place == 0.0, most, np.abs(place))
+            x = np.where(np.abs(x - place) <= np.where(np.isfinite(dust), dust, 0.0), place, x)
+    return x + 0.0  # no −0, which attributes do not keep: the same β would be multiplied a second time
+
+
+def _rounded_off(parts: np.ndarray, least: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """For each coefficient what it is rounded by a share of, if others are of this size.
+
+    That is the largest of them, but no more than counts for as much as all of them, in any of the ``parts`` that they
+    have: in f a sample at the origin has a coefficient of any size without a part, and in a constraint a function that
+    is 1 at a sample and 1e-14 at all others needs a coefficient there of 1e-14 of theirs.
+    """
+    sums = np.maximum((parts * size).max(axis=1), least[: len(parts)])
+    counts = np.divide(sums[:, None], parts, out=np.full(parts.shape, np.inf), where=parts > 0.0)
+    return np.minimum(counts.min(axis=0), size.max())
 
 
 def missed_share(A: np.ndarray, b: np.ndarray, beta: np.ndarray, lack: np.ndarray) -> float:

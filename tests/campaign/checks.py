@@ -42,6 +42,7 @@ __all__ = ["check", "check_seed"]
 SAME = 1e-6  # relative: the certificate against the same numbers by hand
 NO_GAP = 1e-8  # of the objective: no goal asks for less
 HELD = textbook.HELD
+HELD = 1e-12  # of its terms: what a constraint may be missed by, and surely holds
 REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring down
 HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
 MISSED = 1e-11  # of the terms of a constraint: who misses it by more and says so has a dual value that bounds nothing
@@ -387,7 +388,9 @@ def _judge_linear(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
         g <= tol * (1 + SAME) * s + r and c.gap <= tol * (1 + SAME) * s + r
         for g, s, (_, r), c in zip(gaps, sizes, values, model.certificates_, strict=True)
     )
-    surely = all(g < tol * (1 - SAME) * s - r for g, s, (_, r) in zip(gaps, sizes, values, strict=True))
+    # Coefficients are not public: the certificate says whether they hold their constraints. Else they bound nothing.
+    surely = all(c.infeasibility <= HELD for c in model.certificates_)
+    surely &= all(g < tol * (1 - SAME) * s - r for g, s, (_, r) in zip(gaps, sizes, values, strict=True))
     reachable = all(REACH / textbook.UNIT * r <= tol * s for s, (_, r) in zip(sizes, values, strict=True))
     if model.status_ is not maxmargin.Status.CONVERGED and problem.stop is None:
         for part, value, c in list(zip(parts, values, model.certificates_, strict=True))[: referees.MOST_PARTS]:

@@ -36,7 +36,8 @@ __all__ = [
 
 NOTHING = 2e-13  # of the value of f = 0: an objective that is 0 up to rounding
 ADDED_EXACTLY = 300  # samples: up to here that takes some tenths of a second
-IN_A_PROGRAM = 1000  # samples: linear programs of more take long
+IN_A_PROGRAM = 1 << 20  # entries: linear programs of more take long
+FACTORED = 3000  # samples: so do eigenvalues of larger matrices
 FLAT = 1e-6  # of the largest curvature: what is smaller is looked at again
 FEASIBLE = 1e-6  # share of a box or of a sum of absolute values by which a constraint may be missed
 
@@ -245,20 +246,23 @@ def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
     """Whether what meets tol has sums Σ_j |K_ij| |c_j| above ``most``, of which rounding hides that it does.
 
     Where they are below, |c_i| ≤ most / K_ii. A sample for which that is less than its cost is not at its bound, so
-    that its loss is nothing but tol: y_i f_i ≥ 1 − tol, or |f_i − y_i| ≤ ε + tol. Eigenvalues of the matrix of these
-    samples that are rounding make a part E of it, which adds at most Σ_j |E_ij| most / K_jj to f. What is left of f
-    are few functions: eigenvectors, samples that may be at their bounds, the constant and φ. A linear program finds the
-    least t by which all samples must fall short at once, whatever their coefficients are.
+    that its loss is nothing but tol: y_i f_i ≥ 1 − tol, or |f_i − y_i| ≤ ε + tol; with a Huber loss, whose slope of a
+    share s of the cost is at 1 + δ − 2 δ s, y_i f_i ≥ that − tol. Eigenvalues of the matrix of these samples that are
+    rounding make a part E of it, which adds at most Σ_j |E_ij| most / K_jj to f. What is left of f are few functions:
+    eigenvectors, samples that may be at their bounds, the constant and φ. A linear program finds the least t by which
+    all samples must fall short at once, whatever their coefficients are.
 
     It is so where entries are of 1e16 and samples are not separable by what differs in more than rounding: those that
     have to be at a cost of 1 are summed up to ±10 at best.
     """
-    plain = problem.params.get("loss", "hinge") in ("hinge", "epsilon_insensitive")
-    if problem.machine not in ("SVC", "SVR") or not plain or len(part.rows) > IN_A_PROGRAM:
+    loss = problem.params.get("loss", "hinge" if problem.machine == "SVC" else "epsilon_insensitive")
+    known = {"SVC": ("hinge", "huber"), "SVR": ("epsilon_insensitive",)}
+    if loss not in known.get(problem.machine, ()) or len(part.rows) > FACTORED:
         return False
     kernel, X = kernel_of(problem), problem.dense
     K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
-    largest = most / np.maximum(K.diagonal(), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        largest = most / np.maximum(K.diagonal(), np.finfo(float).tiny)
     inside = largest < part.cost
     if not inside.any():
         return False
@@ -270,8 +274,12 @@ def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
     y, cost = part.y, part.cost
     free = [np.ones((len(own), int(part.free_bias))), part.phi[inside]]
     functions = np.hstack([vectors[:, seen], *free, K[np.ix_(inside, ~inside)]])
+    if functions.size > IN_A_PROGRAM:
+        return False
     if problem.machine == "SVC":
-        low, high = np.where(y > 0, 1.0, -np.inf), np.where(y > 0, np.inf, -1.0)
+        delta = problem.params.get("huber_delta", 0.5) if loss == "huber" else 0.0
+        least = 1.0 + delta - 2.0 * delta * np.divide(largest, cost, out=np.ones(len(cost)), where=inside)
+        low, high = np.where(y > 0, least, -np.inf), np.where(y > 0, np.inf, -least)
         box = np.column_stack([np.where(y > 0, 0.0, -cost), np.where(y > 0, cost, 0.0)])
     else:
         epsilon = problem.params.get("epsilon", 0.1)

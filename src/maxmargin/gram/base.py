@@ -619,6 +619,10 @@ class CallableGram(Gram):
         return out
 
     def diag(self) -> np.ndarray:
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
         return np.array([self._block(self.X[i : i + 1], self.X[i : i + 1])[0, 0] for i in range(self.n)])
 
     def block(self, index: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ from scipy.linalg.lapack import dpstrf
 
 from .. import threads as th
 from ..rows import Rows
-from .base import Gram, KernelGram
+from .base import CallableGram, Gram, KernelGram
 from .factored import Factored
 from .views import View
 
@@ -82,7 +82,7 @@ def lowered(gram: Gram, *asked: Any, **more: Any) -> Gram | None:
     if isinstance(gram, View):
         inner = lowered(gram.inner, *asked, **more)
         return None if inner is None else gram.on(inner)
-    return low_rank(gram, *asked, **more) if isinstance(gram, KernelGram) else None
+    return low_rank(gram, *asked, **more) if isinstance(gram, (KernelGram, CallableGram)) else None
 
 
 def low_rank(

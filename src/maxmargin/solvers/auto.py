@@ -194,9 +194,11 @@ class Auto:
         # As the interior method it has the matrix whatever a cache may hold: it is worth nothing without.
         whole = Try("newton", {"cache_size": "auto"})
         newton = [whole] * (small and qp.primal is not None and qp.primal.loss.smooth)
+        # A matrix with entries of 1e15 hides functions whose columns are as good as others: they are tried where it fails.
+        columns = Try("interior-point", cold=True, lowered=LOWERED_UP_TO)
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
-            return [mpd, *newton, Try("interior-point"), Try("mpd")] if dense else [Try("mpd")]
+            return [mpd, *newton, Try("interior-point"), columns, Try("mpd")] if dense else [Try("mpd")]
         rank = _rank(qp, dense)
         first = Try("decomposition", partial(pair_trial, qp, LAST, rank))
         lowered = [first, Try("interior-point", cold=True, lowered=rank)] * (rank > 0)
@@ -208,6 +210,7 @@ class Auto:
             Try("decomposition", partial(pair_trial, qp)),
             *newton,
             Try("interior-point", cold=True),
+            *[columns] * (rank == 0),
             Try("decomposition", partial(pair_trial, qp, LAST)),
             Try("mpd", partial(pair_trial, qp, LAST)),
         ]

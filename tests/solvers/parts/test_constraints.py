@@ -97,14 +97,18 @@ def test_a_lack_whose_square_is_rounding_is_mended(lack):
 
 @pytest.mark.parametrize("box", [10.0, np.inf])
 @pytest.mark.parametrize("kink", [0.0, 1.0])
-@pytest.mark.parametrize("bias", [False, True])
-def test_a_row_of_one_large_entry_is_held_to_its_own_terms(box, kink, bias):
-    """1e-14 at all samples but one: the coefficient of that one comes off 0, and no other moves."""
+@pytest.mark.parametrize("bias, side", [(False, -1.0), (False, 0.0), (False, 1.0), (True, 0.0)])
+def test_a_row_of_one_large_entry_is_held_to_its_own_terms(box, kink, bias, side):
+    """1e-14 at all samples but one: the coefficient of that one comes off 0, and no other moves; bounds may be there."""
     rng = np.random.default_rng(0)
     A = np.vstack([np.append(1e-14 * rng.uniform(0.5, 2.0, 9), 1.0)] + [np.ones(10)] * bias)
     start = np.append(rng.normal(size=9), 0.0)
     start[:9] -= start[:9].mean()
-    qp = QP(np.eye(10), np.zeros(10), -box, box, A, np.zeros(len(A)), kink)
+    if side * (A[0] @ start) > 0.0:
+        start *= -1.0  # what is missing is on the side where the last one may go
+    lower, upper = np.full(10, -box), np.full(10, box)
+    lower[9], upper[9] = (-box if side <= 0.0 else 0.0), (box if side >= 0.0 else 0.0)
+    qp = QP(np.eye(10), np.zeros(10), lower, upper, A, np.zeros(len(A)), kink)
     assert qp.infeasibility(start) > 1e-3
     beta = Equality.of(qp).feasible(start, qp.lower, qp.upper, qp.eps)
     assert qp.infeasibility(beta) <= FEASIBLE

@@ -91,7 +91,7 @@ class Equality:
             return near
         # What a row lacks is rounding of all coefficients, but not of its own terms: where it has one large entry, and
         # others may move by next to nothing only, that one's coefficient is the one to move, wherever it is.
-        moved, _ = self._nearest(near, lower, upper)
+        moved, _ = self._nearest(near, lower, upper, dust=0.0)
         return moved if self._missed(moved) <= FEASIBLE else near
 
     def _missed(self, beta: np.ndarray) -> float:
@@ -148,13 +148,18 @@ class Equality:
             beta -= room * share
         return beta if self.held(beta, HELD) else None
 
-    def _nearest(self, start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The point of the box nearest to start that holds the constraints, as far as one does; and λ."""
+    def _nearest(
+        self, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, dust: float = HELD
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The point of the box nearest to start that holds the constraints, as far as one does; and λ.
+
+        What is as near to a bound as ``dust`` is put there.
+        """
         steps, _ = _balance(self.Q, start, lower, upper, self.c)
         near = np.clip(start - self.Q.T @ steps, lower, upper)
         for _ in range(3):  # what rounding left goes to the variables that can take it
-            dust = HELD * np.maximum(1.0, np.abs(near))
-            near = np.where(near - lower < dust, lower, np.where(upper - near < dust, upper, near))
+            little = dust * np.maximum(1.0, np.abs(near))
+            near = np.where(near - lower < little, lower, np.where(upper - near < little, upper, near))
             inside = np.flatnonzero((near > lower) & (near < upper))
             if not len(inside):
                 break

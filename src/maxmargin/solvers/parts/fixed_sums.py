@@ -50,7 +50,9 @@ class Groups:
         size = np.abs(columns).max(axis=1)
         unit = np.where(size > 0.0, size, 1.0)  # of a constraint: functions of small numbers are not rounding
         scaled, b = columns / unit[:, None], qp.b / unit
-        sums = np.linalg.lstsq(scaled, b, rcond=None)[0]
+        sums = np.zeros(scaled.shape[1])
+        for _ in range(2):  # a group whose sum is 0 has what rounding of the others left, but for the second time
+            sums += np.linalg.lstsq(scaled, b - scaled @ sums, rcond=None)[0]
         if np.abs(scaled @ sums - b).max() > 1e-9 * max(1.0, np.abs(b).max()):
             raise ValueError("a QP was asked for; found equality constraints that contradict each other; check A and b")
         return cls(label, columns, sums)
