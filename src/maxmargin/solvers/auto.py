@@ -194,7 +194,7 @@ class Auto:
         # As the interior method it has the matrix whatever a cache may hold: it is worth nothing without.
         whole = Try("newton", {"cache_size": "auto"})
         newton = [whole] * (small and qp.primal is not None and qp.primal.loss.smooth)
-        # A matrix with entries of 1e15 hides functions whose columns are as good as others: they are tried where it fails.
+        # A matrix of 1e15 hides functions whose columns are as good as others: these are tried where it fails.
         columns = Try("interior-point", cold=True, lowered=LOWERED_UP_TO)
         if not pairs_keep(qp):
             mpd = Try("mpd", partial(pair_trial, qp))
