@@ -99,7 +99,7 @@ def test_a_lack_whose_square_is_rounding_is_mended(lack):
 @pytest.mark.parametrize("kink", [0.0, 1.0])
 @pytest.mark.parametrize("bias, side", [(False, -1.0), (False, 0.0), (False, 1.0), (True, 0.0)])
 def test_a_row_of_one_large_entry_is_held_to_its_own_terms(box, kink, bias, side):
-    """1e-14 at all samples but one: the coefficient of that one comes off 0, though it may be a bound; no other moves."""
+    """1e-14 at all samples but one: the coefficient of that one comes off 0, perhaps a bound, and no other moves."""
     rng = np.random.default_rng(0)
     A = np.vstack([np.append(1e-14 * rng.uniform(0.5, 2.0, 9), 1.0)] + [np.ones(10)] * bias)
     start = np.append(rng.normal(size=9), 0.0)
