@@ -459,12 +459,15 @@ def _ask_about_linear(problem, model, X, phi, part: LinearPart, value, certifica
         # w is unique, but where losses pull as much to either side, any bias of an interval is optimal.
         answer = (answer[0], middle_bias(problem, part.y, part.cost, X @ answer[0], answer[1]), answer[2])
     # A decision of 0 has the sign of a rounding: who has more of these right by chance has nothing ahead.
+    own_point = (part.w, part.bias, part.slopes)
     size = np.linalg.norm(X, axis=1) * np.linalg.norm(part.w) + abs(part.bias) + np.abs(phi) @ np.abs(part.slopes)
     told = np.abs(X @ part.w + part.bias + phi @ part.slopes) > HAIR * size
     told |= problem.machine not in CLASSIFIERS
+    for (w, b, g), above in ((own_point, primal), (answer, theirs)):
+        told &= _told_apart(problem, X @ w + b + phi @ g, part.cost, above - certificate.dual + own + rounding)
     accuracy = [
         _score(problem, part.y[told], (X @ w + b + phi @ g)[told], part.cost[told]) if told.any() else 1.0
-        for w, b, g in ((part.w, part.bias, part.slopes), answer)
+        for w, b, g in (own_point, answer)
     ]
     # A score is not what is minimised: a point further from the optimum may have a better one. It says something of
     # directions in which the optimum is not unique, and so only where the referee meets the goal itself: any dual value
@@ -503,6 +506,28 @@ def _own(problem: Problem, part: Part) -> float:
     return 0.5 if problem.machine == "SVDD" else 1.0
 
 
+def _worth_of_misses(function: Part, point: Part) -> float:
+    """By how much the dual value of a point may lie above the primal value of a function, as it misses constraints.
+
+    P(f) ≥ D(c) − b Σ c_i − Σ_j g_j Σ c_i φ_j(x_i) for any c in its box: next to a bias of 1e4 a sum of 1e-8 counts.
+    """
+    worth = abs(function.bias * float(point.coef.sum())) if point.free_bias else 0.0
+    return worth + (float(np.abs(function.slopes) @ np.abs(point.phi.T @ point.coef)) if len(function.slopes) else 0.0)
+
+
+def _told_apart(problem: Problem, f, cost, gap: float) -> np.ndarray:
+    """Whether the sign of f is that of the optimum, as its gap proves where a loss is curved.
+
+    Σ C_i D_i ≤ gap, where D_i is what the loss at f lies above its tangent at the optimum. Of a squared hinge that is
+    (m − m*)² where both margins are below 1, and at least min(1, |m|)² where m and m* have different signs. Of other
+    losses, which are straight at 0, it may be nothing, and any sign counts.
+    """
+    default = "squared_hinge" if problem.machine == "LinearSVC" else ""
+    if problem.machine not in CLASSIFIERS or problem.params.get("loss", default) != "squared_hinge":
+        return np.ones(len(f), bool)
+    return cost * np.minimum(1.0, np.abs(f)) ** 2 > gap
+
+
 def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], report: Report) -> None:
     """Objective and predictions against another solver's, where that is good itself.
 
@@ -527,6 +552,8 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
         allowed = e.value_rounding + other.value_rounding + SAME * max(abs(e.primal), abs(other.primal))
         apart = _own(problem, part) * part.coef - _own(problem, theirs) * coef
         allowed += max(0.0, -0.5 * float(apart @ (K @ apart)))
+        scale = abs(_own(problem, part) * _own(problem, theirs))
+        allowed += scale * max(_worth_of_misses(part, theirs), _worth_of_misses(theirs, part))
         allowed += 1e-3 * SAME * part.cost.sum() * max(1.0, float(np.abs(part.y).max(initial=0.0)))  # constraints
         if problem.machine == "NuSVC":  # the referee's sum is short of the largest by a billionth: by that many margins
             margin = _own(problem, theirs)
@@ -547,7 +574,12 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
         # Where rounding of the gap is more than that, nobody knows how near they are.
         near = all(x.gap + x.gap_rounding <= CLOSE * max(abs(x.primal), abs(x.dual)) for x in (e, other))
         if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
-            ours, best = (_score(problem, p.y, p.values, p.cost) for p in (part, theirs))
+            told = np.ones(len(part.rows), bool)
+            for p, x in ((part, e), (theirs, other)):
+                told &= _told_apart(problem, p.values, p.cost, x.gap + x.gap_rounding)
+            if not told.any():
+                continue
+            ours, best = (_score(problem, p.y[told], p.values[told], p.cost[told]) for p in (part, theirs))
             if _behind(ours, best):
                 report.fail("predictions", f"score {ours:.3f}, a referee's {best:.3f} at the same objective")
 

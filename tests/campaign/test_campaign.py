@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 
 from campaign import checks
 from campaign.checks import check, check_seed
@@ -90,6 +90,8 @@ ONCE_FAILED = {
     1123693: "a Huber loss whose rows are all on its straight parts, where any bias of an interval is optimal",
     1014268: "one class around the origin, features up to 7e4: weights that were better than their coefficients",
     1017579: "a quadratic kernel of 1e17: sums of coefficients that reach their bounds are known to ±1e4",
+    1201246: "a squared hinge at tol, and three samples next to the boundary, whose signs its gap leaves open",
+    1201949: "a referee that misses a constraint by 7e-8, next to a bias of 2e4",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 
@@ -197,6 +199,29 @@ def test_sums_that_hide_what_is_asked_are_known(scale, C, target, lost):
     n = problem.n
     part = Part(np.arange(n), y, np.full(n, C), np.zeros(n), 0.0, np.zeros(n), np.zeros(n), phi=np.zeros((n, 0)))
     assert lost_in_sums(problem, part, 0.5e-3 / checks.REACH) is lost
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_signs_that_a_gap_proves(loss):
+    """Of a squared hinge: against the optimum, for every point that is near to it. A hinge proves no sign."""
+    problem = replace(plain_problem("LinearSVC"), params={"loss": loss})
+    rng = np.random.default_rng(0)
+    X, y, cost = rng.normal(size=(40, 2)), rng.choice([-1.0, 1.0], 40), rng.uniform(0.5, 2.0, 40)
+
+    def value(v):
+        return 0.5 * v @ v + cost @ linear_loss(problem, y, X @ v)[0]
+
+    best = minimize(value, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12, "maxiter": 4000})
+    some = 0
+    for _ in range(200):
+        v = best.x + rng.normal(size=2) * 10.0 ** rng.uniform(-3, 0)
+        told = checks._told_apart(problem, X @ v, cost, value(v) - best.fun)
+        if loss == "hinge":
+            assert told.all()
+        else:
+            assert (np.sign(X @ v) == np.sign(X @ best.x))[told].all()
+            some += told.any()
+    assert loss == "hinge" or some > 100
 
 
 def plain_problem(machine):
