@@ -49,6 +49,9 @@ __all__ = ["QP", "ERM"]
 # Of the objective: a negative gap of that size is rounding, a larger one a constraint not held; leaves read it.
 GAP_ROUNDING = 1e-12
 SAME_NUMBER = 4 * np.finfo(float).eps  # relative: less than a product of a coefficient is rounded by
+# Of the objective of a model that does nothing, where a loss is curved at its least: residuals are rounded by 1e-15, so
+# that a sum of squares is known to 1e-4 of itself down to residuals of 1e-11; of a straight loss to residuals of 1e-13.
+SQUARES = 1e-9
 DUST = 1e-12  # relative: a coefficient so near to a bound, or to 0, has been put there by arithmetic
 SHORT = 1 << 20  # bytes: these are copied and compared in a tenth of the time that a hash takes
 KEPT = 4  # products, and certificates: of an answer, of the start as it was and as it is feasible, and between them
@@ -375,7 +378,7 @@ class QP:
         # Where nothing is left to gain, β is rounding and misses constraints by all that it is; 0 proves as much.
         nothing = dual <= 0.0 and abs(primal) <= GAP_ROUNDING * self.idle and self._takes_zero()
         lack = 0.0 if nothing else self.infeasibility(beta)
-        return Certificate(primal, dual, gap, violation, lack, self.idle or self._in_line(beta))
+        return Certificate(primal, dual, gap, violation, lack, self.scale or self._in_line(beta))
 
     def _takes_zero(self) -> bool:
         """Whether β = 0 is feasible."""
@@ -398,6 +401,11 @@ class QP:
             idle = self._bounds(*nothing)[0] if self.primal is None else self.primal.idle
             self._last["idle"] = idle if np.isfinite(idle) else 0.0
         return self._last["idle"]
+
+    @property
+    def scale(self) -> float:
+        """What an objective is compared with to tell whether it is 0 but for rounding."""
+        return self.idle if self.ridge is None else SQUARES * self.idle
 
     @property
     def _diagonal(self) -> np.ndarray:

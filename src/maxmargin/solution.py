@@ -68,7 +68,7 @@ class Certificate:
     gap: float
     violation: float
     infeasibility: float
-    idle: float = 0.0  # the objective of a model that does nothing: the scale of a problem whose optimum is 0
+    idle: float = 0.0  # of a model that does nothing, in units of rounding: the scale of a problem whose optimum is 0
 
     @property
     def relative_gap(self) -> float:

@@ -183,6 +183,21 @@ def test_the_largest_feasible_nu(kernel, solver):
     assert model.score(X, y) > 0.75
 
 
+@pytest.mark.parametrize("loss, asked", [("hinge", 1.0), ("squared_hinge", 1.0), ("huber", 1.5)])
+@pytest.mark.parametrize("machine", [LinearSVC(max_iter=-1), SVC(kernel="linear", expansion=10)], ids=["linear", "few"])
+def test_a_hard_margin_is_an_objective(loss, asked, machine):
+    """½‖w‖² is 1e-18 of the cost of f = 0 where C is 1e11, but no rounding: weights are as long as the margin asks."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = 1e3 * rng.normal(size=(10, 4))
+        y = np.where(X[:, 0] > np.median(X[:, 0]), 1, -1)
+        reference = SVC(kernel="linear", C=1.0, tol=1e-8).fit(X, y).coef_[0]
+        model = clone(machine).set_params(loss=loss, C=1e11).fit(X, y)
+        w = model.coef_[0] if isinstance(model, LinearSVC) else model.dual_coef_[0] @ model.support_vectors_
+        assert model.status_ is Status.CONVERGED
+        np.testing.assert_allclose(np.linalg.norm(w), asked * np.linalg.norm(reference), rtol=1e-2)
+
+
 def test_timestamps():
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0.0, 60.0, 300))

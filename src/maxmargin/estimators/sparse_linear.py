@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from ..goal import Goal
 from ..losses import Loss
 from ..monitor import Monitor, Stopped
+from ..problem import SQUARES
 from ..solution import Certificate, Status
 from ..solvers.parts.sparse_model import SparseModel, loss_sweeps
 from ..solvers.parts.working_columns import Part
@@ -79,7 +80,7 @@ class SparseProblem:
         w = np.zeros(d) if start is None else start[:d].copy()
         b = 0.0 if start is None else float(start[d])
         f = self._values(w, b)
-        idle = self._objective(np.zeros(d), 0.0, np.zeros(len(self.y)))
+        idle = SQUARES * self._objective(np.zeros(d), 0.0, np.zeros(len(self.y)))
         best_dual, best_gap, stalls, steps, looks = -np.inf, np.inf, 0, 0, 0
         while True:
             looks += 1

@@ -247,7 +247,7 @@ class RowSweeps:
             self.t[self.hard] = self.equality.multipliers(qp, beta, H_beta) / self.root
         self.v = self.t + self.lack
         self._look()
-        self.negligible = NOTHING * qp.idle
+        self.negligible = NOTHING * qp.scale
 
     def _sweep(self, most: int, until: int, enough: tuple[float, float]) -> tuple[float, float]:
         """A sweep, or where rows are few and at hand as many as fill a call; what the last of them saw: the largest
