@@ -210,3 +210,15 @@ def test_variance_of_sparse_rows_far_away():
     X = 1.7e9 + 60.0 * np.random.default_rng(0).random((N, 1))
     assert variance(sp.csr_array(X)) == pytest.approx(float(X.astype(np.longdouble).var()), rel=1e-9)
     assert variance(np.full((5, 2), 0.1)) == pytest.approx(0.0, abs=1e-30)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, 0.1, -1e8])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_equal_entries_do_not_vary_whatever_their_weights(value, form):
+    """What rounding leaves of the mean is no variance: gamma="scale" would be its inverse, 1e30 and more."""
+    for seed in range(20):
+        weight = np.random.default_rng(seed).uniform(0.1, 3.0, 15)
+        assert variance(form(np.full((15, 2), value)), weight) == 0.0
+    X = np.full((15, 2), 7.0)
+    X[3, 1] = np.nextafter(7.0, 8.0)
+    assert variance(form(X)) == pytest.approx(np.var(X - 7.0), rel=1e-12)

@@ -27,6 +27,7 @@ __all__ = ["FAR_FROM_ORIGIN", "centred", "far_centre", "may_be_far", "variance"]
 FAR_FROM_ORIGIN = 100.0  # times its spread: from such a mean on inner products lose more than 4 of their 16 digits
 SAMPLE_ROWS = 64  # rows that tell which features may be far; most data have none
 SHORT_PRODUCT = 1 << 13  # numbers: a limit for BLAS costs more than such a product, which BLAS does not share anyway
+MEAN_ROUNDING = 1e-14  # of a mean: entries that differ from it by less may all be equal
 DOUBT = 4.0  # times less far in the sample: such a feature is still looked at in all rows
 
 
@@ -92,10 +93,17 @@ def variance(X: Any, weight: np.ndarray | None = None) -> float:
     weight = np.ones(rows.n) if weight is None else np.asarray(weight, np.float64)
     total = float(weight.sum()) * rows.d
     with _one_thread(rows):
+
+        def seen_from(value: float) -> float:
+            powers = [_powers(tile, weight[a:b], value) for a, b, tile in _tiles(rows)]
+            first, second = (sum(column) / total for column in zip(*powers, strict=True))
+            return max(0.0, second - first * first)
+
         mean = sum(_weighed(tile, weight[a:b]) for a, b, tile in _tiles(rows)) / total
-        powers = [_powers(tile, weight[a:b], mean) for a, b, tile in _tiles(rows)]
-    first, second = (sum(column) / total for column in zip(*powers, strict=True))
-    return max(0.0, second - first * first)
+        found = seen_from(mean)
+        if found > (MEAN_ROUNDING * mean) ** 2 or not rows.n:
+            return found
+        return seen_from(float(_gathered(rows, np.zeros(1, np.int64))[0, 0]))  # equal entries then vary by 0
 
 
 def _sample(n: int) -> np.ndarray:
