@@ -313,6 +313,14 @@ def test_numbers_mean_what_libsvm_means():
         assert np.abs(ours.predict_proba(X) - theirs.predict_proba(X)).mean() < 0.03
 
 
+@pytest.mark.parametrize("size, told", [(1e-300, True), (1e-306, False), (0.0, False)])
+def test_decisions_that_underflow_have_no_temperature(size, told):
+    """Machines of folds decide by 1e-306 where a narrow kernel has no neighbour, and 1 / T would be infinite."""
+    f, sign = size * np.array([1.0, -2.0, 1.5, -1.0]), np.array([1.0, -1.0, 1.0, 1.0])
+    t = temperature(f, (sign + 1.0) / 2.0, np.ones(4))
+    assert np.isfinite(t) and (t != 0.0) is told
+
+
 def test_temperature_leaves_half_where_the_decision_is_nothing():
     X, y = noisy(n=400, weights=[0.8])
     model = SVC(probability=True, calibration="temperature").fit(X, y)

@@ -136,7 +136,7 @@ def sigmoid(f: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[floa
 def temperature(f: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
     """−1 / T of the least log-loss, T in a range around the size of decisions."""
     size = float(weight @ np.abs(f) / weight.sum())
-    if not size > 0.0:
+    if not STEEPEST * size > np.finfo(float).tiny:  # decisions of 1e-305, far from all samples, have no temperature
         return 0.0
 
     def loss(log_t: float) -> float:
