@@ -71,6 +71,7 @@ def test_rows_of_a_small_matrix_are_computed_when_they_are_wanted(C, epsilon, fe
     X, weight = rng.normal(size=(200, 3)), rng.choice([0.5, 1.0, 2.0], 200)
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=200)
     gram = Relation.over_kernel(Kernel("rbf", 0.5), X, None, weight)
+    gram.in_turn = True
     qp = PSVM(C, epsilon).qp(Samples(gram, y, weight))
     found = solve(qp, "columns", tol=1e-6)
     check(found, qp)
@@ -80,6 +81,21 @@ def test_rows_of_a_small_matrix_are_computed_when_they_are_wanted(C, epsilon, fe
     np.testing.assert_allclose(held.H[held.known], gram.dense()[held.known], atol=1e-13)
     part = columns.Held.of(gram, np.arange(0, 200, 3), held)  # asks for rows that nobody wanted
     np.testing.assert_allclose(part.H, gram.block(part.index), atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_problems_side_by_side_do_not_see_each_other(seed):
+    """Threads solve the classes of a machine in any order: what one knows of Q must not change another's bits."""
+    rng = np.random.default_rng(seed)
+    X, found = rng.normal(size=(40, 3)), []
+    targets = np.sin(3 * X[:, :2]).T + 0.3 * rng.normal(size=(2, 40))
+    for before in (False, True):
+        gram = Relation.over_kernel(Kernel("rbf", 0.5), X)
+        one, other = (PSVM(1000.0, 0.1).qp(Samples(gram, y, np.ones(40))) for y in targets)
+        if before:
+            solve(one, "columns", tol=1e-3)
+        found.append(solve(other, "columns", tol=1e-3).beta)
+    assert np.array_equal(*found)
 
 
 def test_a_start_has_its_rows_of_a_small_matrix():

@@ -375,6 +375,8 @@ def walk(
 ) -> Path:
     """The solutions of problems along a falling sequence of ε, up to where ``enough`` columns are used."""
     qps = list(qps)
+    for qp in qps:
+        qp.H.in_turn = True
     starts: list = [None] * len(qps)
     watches = [monitor.part("") for _ in qps]
     alphas, intercepts, certificates = [], [], []

@@ -71,7 +71,8 @@ class Relation(Gram):
         self.threads = columns.threads
         self.cost = cost
         self.Q: np.ndarray | None = None  # where there are few columns
-        self.last_set: Any = None  # a solver's: what it knows of Q, for the next problem on the same relation
+        self.in_turn = False  # whether problems on it come one after the other, in an order that is always the same:
+        self.last_set: Any = None  # then a solver leaves here what it knows of Q, for the next of them
         self.T: np.ndarray | None = None  # K̃ᵀ, where it lies in memory in one piece
 
     # -- from a matrix, or from a kernel ------------------------------------------------------------------

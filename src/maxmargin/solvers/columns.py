@@ -124,7 +124,7 @@ class Columns:
                 stop = Status.EXHAUSTED  # there is no room for the matrix; others read it by rows
             else:
                 held = Held.whole(gram) if whole and held is None else Held.of(gram, W, held)
-                if isinstance(gram, Relation):
+                if isinstance(gram, Relation) and gram.in_turn:
                     gram.last_set = held
                 part = Part(held, s[W], beta[W], qp.eps[W], qp.lower[W], qp.upper[W])
                 part.cheap = self.cheap
