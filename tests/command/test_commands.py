@@ -143,7 +143,7 @@ def test_scale_says_what_svm_scale_says(tmp_path):
 @pytest.mark.parametrize(("solver", "data"), LINEAR)
 def test_linear_models_are_liblinear_s(solver, data, tmp_path):
     """LIBLINEAR penalises its bias; so do we, where -B says so."""
-    for bias in ("-1", "1"):
+    for bias in ("-1", "0", "1"):
         theirs("liblinear-train", "-s", solver, "-B", bias, "-e", "1e-6", data, tmp_path / "theirs")
         assert run("train", "--linear", "-s", solver, "-B", bias, "-e", "1e-8", data, tmp_path / "ours").code == 0
         for one, other in (("ours", "theirs"), ("theirs", "ours")):

@@ -115,9 +115,10 @@ class Settings:
         if self.machine == "LinearOneClassSVM":
             shared["nu"] = self.nu
         elif self.linear:
-            shared |= LINEAR_TYPES[self.number][1] | {"C": self.cost, "fit_intercept": self.bias >= 0}
-            if self.bias >= 0 and not self.free_bias:
-                shared["intercept_scaling"] = self.bias if self.bias > 0 else None
+            # A constant feature of 0 is no bias.
+            shared |= LINEAR_TYPES[self.number][1] | {"C": self.cost, "fit_intercept": self.bias > 0}
+            if self.bias > 0 and not self.free_bias:
+                shared["intercept_scaling"] = self.bias
         else:
             kernel = KERNELS[self.kernel_type]
             gamma: float | str = self.gamma if self.gamma else "auto"  # LIBSVM's 0 is 1 / number of features
