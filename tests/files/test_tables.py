@@ -24,6 +24,15 @@ def test_a_csv_file_with_names(tmp_path):
     assert read_data(tmp_path / "t.csv.gz").names == ["a", "b"]
 
 
+def test_names_that_pandas_counts_are_no_sample(tmp_path):
+    pytest.importorskip("pandas")
+    (tmp_path / "t.csv").write_text("0,1,2\n5.1,3.5,1\n4.9,3,0\n")
+    data = read_data(tmp_path / "t.csv")
+    assert data.X.tolist() == [[5.1, 3.5], [4.9, 3.0]] and data.y.tolist() == [1, 0] and data.names == ["0", "1"]
+    (tmp_path / "t.csv").write_text("0,1\n2,0\n")
+    assert read_data(tmp_path / "t.csv").y.tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(("target", "X", "y"), [(None, [[1, 2], [4, 5]], [3, 6]), (0, [[2, 3], [5, 6]], [1, 4])])
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_a_table_without_names(target, X, y, separator, tmp_path):

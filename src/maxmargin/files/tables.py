@@ -22,6 +22,7 @@ __all__ = ["FORMATS", "read_data", "read_npy", "read_table"]
 FORMATS = ("svmlight", "csv", "tsv", "parquet", "npy")
 COMPRESSIONS = (".gz", ".bz2", ".xz")
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".npy": "npy"}
+LEAST_COUNTED = 3  # columns whose first line 0, 1, 2, … is one of names: 0, 1 may well be a sample
 TABLE_SHARE = 8  # times the bytes of a text that pandas takes to read it
 
 
@@ -98,7 +99,8 @@ def read_npy(path: str | os.PathLike, target: str | int | None = None) -> Data:
 def read_table(path: str | os.PathLike, format: str, target: str | int | None = None) -> Data:
     """A table with names of columns in its first line (Parquet: in its schema), one column of it being the targets.
 
-    A first line of numbers alone is no line of names. Targets that are not numbers are classes.
+    A first line of numbers alone is no line of names, unless it is 0, 1, 2, …, which pandas writes for columns without
+    any. Targets that are not numbers are classes.
     """
     try:
         import pandas as pd
@@ -137,7 +139,8 @@ def _separated(path: Any, content: bytes, separator: str, pd: Any) -> tuple[Any,
         line = content.count(b"\n", 0, at) + 1
         raise FileError(path, "text was asked for; found a byte that no text has (0); is this another format?", line)
     words = content.split(b"\n", 1)[0].decode("utf-8", "replace").strip("\r").split(separator)
-    header = None if all(_is_number(word) for word in words) else 0
+    counted = len(words) >= LEAST_COUNTED and [word.strip('" ') for word in words] == [*map(str, range(len(words)))]
+    header = None if all(_is_number(word) for word in words) and not counted else 0
     try:
         table = pd.read_csv(io.BytesIO(content), sep=separator, header=header, skipinitialspace=True, low_memory=False)
     except (ValueError, OverflowError, RecursionError, MemoryError) as problem:  # pandas' own errors are ValueErrors
