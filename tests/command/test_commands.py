@@ -107,8 +107,9 @@ def test_regression(flags, tmp_path):
 @libsvm
 def test_probabilities_of_regression(tmp_path):
     run("train", "-s", 3, "-b", 1, "numbers", tmp_path / "model")
-    theirs("svm-predict", "-b", 1, "numbers", tmp_path / "model", tmp_path / "out")
-    assert "Laplace" in run("predict", "-b", 1, "numbers", tmp_path / "model").out
+    expected = theirs("svm-predict", "-b", 1, "numbers", tmp_path / "model", tmp_path / "out").splitlines()
+    assert run("predict", "-b", 1, "numbers", tmp_path / "model").lines[:2] == expected[:2]
+    assert expected[1].startswith("z: Laplace distribution")
 
 
 @libsvm
@@ -283,6 +284,13 @@ def test_a_time_limit_leaves_a_model_and_a_warning(tmp_path):
     assert found.code == 0 and found.err.startswith("maxmargin: warning: SVC stopped early: the time limit was reached")
     assert found.err.count("\n") == 1
     assert load_model(tmp_path / "model").predict([[0.0] * 20]).shape == (1,)
+
+
+def test_a_margin_of_nothing_has_no_objective(tmp_path):
+    """nu-SVC that finds no margin divides by it, in LIBSVM as well."""
+    found = run("train", "-s", 1, "-t", 3, "-n", 0.3, "three", tmp_path / "model")
+    assert found.code == 0 and "found no margin" in found.err and "obj = nan" in found.out
+    assert json.loads(run("train", "--json", "-s", 1, "-t", 3, "-n", 0.3, "three", tmp_path / "model").out)
 
 
 def test_a_named_solver():

@@ -133,10 +133,8 @@ def _predictions(
     if regression:
         if not has_probabilities(machine):
             raise FileError(model, "probabilities were asked for (-b 1); found a model without any; train it with -b 1")
-        speaker.line(
-            "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
-            f"e^(-|z|/sigma)/(2sigma),sigma={machine.probA_[0]:g}"
-        )
+        speaker.line("Prob. model for test data: target value = predicted value + z,")
+        speaker.line(f"z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma={machine.probA_[0]:g}")
         found = machine.predict(X)
         return "", [_label(value) for value in found.tolist()], found
     if has_probabilities(machine) and hasattr(machine, "classes_") and model_format(model) == "libsvm":

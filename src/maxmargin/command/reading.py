@@ -43,7 +43,9 @@ def read_samples(path: str, settings: Settings, target: str | None, format: str 
         y = whole_labels(y)
         _check_classes(path, y, settings)
     elif y.dtype.kind == "U":
-        raise FileError(path, f"numbers were asked for as targets; found {y[0]!r}; name another column with --target")
+        raise FileError(
+            path, f"numbers were asked for as targets; found {str(y[0])!r}; name another column with --target"
+        )
     X = data.X
     if sp.issparse(X) and X.shape[1] == 0:
         raise FileError(path, "features were asked for; found none in any line; write them as index:value")
@@ -52,7 +54,13 @@ def read_samples(path: str, settings: Settings, target: str | None, format: str 
 
 
 def _check_classes(path: str, y: np.ndarray, settings: Settings) -> None:
-    if settings.classifies and len(np.unique(y)) < 2:
+    if not settings.classifies:
+        return
+    if y.dtype.kind == "f":
+        rest = f"use {'-s 11' if settings.linear else '-s 3'} for regression, or whole numbers as labels"
+        odd = y[y != np.rint(y)]
+        raise FileError(path, f"labels of classes were asked for; found {(odd if len(odd) else y)[0]:g}; {rest}")
+    if len(np.unique(y)) < 2:
         asked = "two classes or more were asked for"
         raise FileError(path, f"{asked}; found only {y[0]}; add samples of others, or use -s 2")
 

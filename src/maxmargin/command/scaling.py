@@ -37,7 +37,9 @@ def scale_file(
         )
     found = read_data(data, format=format, target=_column(target))
     if found.y.dtype.kind == "U":
-        raise FileError(data, f"numbers were asked for as targets; found {found.y[0]!r}; LIBSVM's format has no names")
+        raise FileError(
+            data, f"numbers were asked for as targets; found {str(found.y[0])!r}; LIBSVM's format has no names"
+        )
     if restore is not None:
         ranges = read_ranges(restore)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from typing import Any
@@ -169,7 +170,7 @@ def _problem(machine: Any, samples: Samples, number: int) -> dict[str, Any]:
     certificate = machine.certificates_[number]
     facts = {
         "iterations": int(iterations[min(number, len(iterations) - 1)]),
-        "obj": -certificate.dual / scale**2,
+        "obj": -certificate.dual / scale**2 if scale else math.nan,  # LIBSVM divides by it, too
         "rho": -float(machine.intercept_[number]),
         "nSV": int(np.count_nonzero(coef)),
         "nBSV": int(np.count_nonzero(coef >= AT_BOUND * box)),
@@ -201,10 +202,8 @@ def _lines(machine: Any, facts: dict[str, Any]) -> list[str]:
     if "support_vectors" in facts:
         lines.append(f"Total nSV = {facts['support_vectors']}")
     if type(machine).__name__ in ("SVR", "NuSVR") and has_probabilities(machine):
-        lines.append(
-            "Prob. model for test data: target value = predicted value + z, z: Laplace distribution "
-            f"e^(-|z|/sigma)/(2sigma), sigma = {machine.probA_[0]:g}"
-        )
+        lines.append("Prob. model for test data: target value = predicted value + z,")
+        lines.append(f"z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma= {machine.probA_[0]:g}")
     found = machine.certificate_
     lines.append(
         f"certificate: gap {found.gap:.3g} ({found.relative_gap:.2g} of the objective), violation "
