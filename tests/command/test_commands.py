@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from command.running import run
 from maxmargin import SOLVERS, SVC, __version__
 from maxmargin.command.flags import from_libsvm
-from maxmargin.files import load, load_model, read_ranges, read_svmlight, write_svmlight
+from maxmargin.files import load, load_model, read_ranges, read_svmlight, save_model, write_svmlight
 
 libsvm = pytest.mark.skipif(shutil.which("svm-train") is None, reason="LIBSVM's programs (libsvm-tools) are missing")
 
@@ -122,6 +122,39 @@ def test_probabilities_of_their_models(tmp_path):
         assert ours[0] == others[0]
         a, b = (np.loadtxt(tmp_path / name, skiprows=1) for name in "ab")
         np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@libsvm
+def test_indices_from_0_are_those_of_the_file(tmp_path):
+    """scikit-learn writes such files. Index 0 may be missing in the samples to predict: it is 0 then in all of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 5)) * (rng.random((120, 5)) < 0.6)
+    y = np.where(X @ [0.5, 1, -2, 1, 3] > 0, 1, -1)
+    X[80:, 0] = 0.0
+    train, test = tmp_path / "train", tmp_path / "test"
+    write_svmlight(train, X[:80], y[:80], zero_based=True)
+    write_svmlight(test, X[80:], y[80:], zero_based=True)
+    for command in ("scale", "svm-scale"):
+        first, second = (["-s", tmp_path / "range", train], ["-r", tmp_path / "range", test])
+        for name, words in (("train", first), ("test", second)):
+            said = run("scale", *words).out if command == "scale" else theirs(command, *words)
+            (tmp_path / f"{name}.{command}").write_text(said)
+    for name in ("train", "test"):
+        ours, others = (read_svmlight(tmp_path / f"{name}.{command}") for command in ("scale", "svm-scale"))
+        np.testing.assert_allclose(ours.X.toarray()[:, -4:], others.X.toarray()[:, -4:], atol=1e-5)  # it skips a 0 of 0
+        assert ours.first_index == 0
+    theirs("svm-train", "-g", 0.5, "-c", 10, train, tmp_path / "theirs")
+    theirs("svm-predict", test, tmp_path / "theirs", tmp_path / "expected")
+    expected = np.loadtxt(tmp_path / "expected")
+    for name in ("ours", "ours.mm"):
+        run("train", "-q", "-g", 0.5, "-c", 10, train, tmp_path / name)
+    theirs("svm-predict", test, tmp_path / "ours", tmp_path / "out")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "out"), expected)
+    for name in ("ours", "ours.mm", "theirs"):
+        run("predict", test, tmp_path / name, tmp_path / "out")
+        np.testing.assert_array_equal(np.loadtxt(tmp_path / "out"), expected)
+    save_model(load_model(tmp_path / "theirs"), tmp_path / "again")
+    assert load_model(tmp_path / "again").n_features_in_ == 5
 
 
 @libsvm

@@ -131,7 +131,7 @@ def test_zeros_stay_zeros_where_they_can():
         ("x\n-1\n", "2 finite numbers"),
         ("x\n1 -1\n", "lower < upper"),
         ("x\n-1 1\n1 2\n", ":3: 3 finite numbers"),
-        ("x\n-1 1\n0 1 2\n", ":3:1: ascending"),
+        ("x\n-1 1\n-1 1 2\n", ":3:1: ascending"),
         ("x\n-1 1\n2 1 2\n1 1 2\n", ":4:1: ascending"),
         ("x\n-1 1\n1 3 2\n", "min <= max"),
         ("x\n-1 1\n1 nan 2\n", "finite"),

@@ -72,7 +72,9 @@ def _both(
     machine = load_model(model) if predictor is None else predictor
     if getattr(machine, "kernel", "") == "precomputed":
         return _precomputed(data, model, machine)
-    table = read_data(data, format=format, target=_column(target))
+    # Files of a model that counts features from 0 do so, too, whether index 0 occurs in them or not.
+    zero_based = True if getattr(machine, "_first_index", 1) == 0 else "auto"
+    table = read_data(data, format=format, target=_column(target), zero_based=zero_based)
     if predictor is not None and not sp.issparse(table.X):
         machine = load_model(model)
     X, y = _by_name(data, table, machine), table.y

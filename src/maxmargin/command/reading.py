@@ -27,6 +27,7 @@ class Samples:
     names: list[str] | None
     path: str
     serials: np.ndarray | None = None  # numbers from 1 of samples whose kernel values are given
+    first_index: int = 1  # what the file calls the first feature
 
 
 def read_samples(path: str, settings: Settings, target: str | None, format: str | None) -> Samples:
@@ -50,7 +51,7 @@ def read_samples(path: str, settings: Settings, target: str | None, format: str 
     if sp.issparse(X) and X.shape[1] == 0:
         raise FileError(path, "features were asked for; found none in any line; write them as index:value")
     check_size(path, X, settings)
-    return Samples(X, y, data.names, path)
+    return Samples(X, y, data.names, path, first_index=data.first_index)
 
 
 def _check_classes(path: str, y: np.ndarray, settings: Settings) -> None:

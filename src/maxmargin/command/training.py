@@ -51,6 +51,11 @@ def train_model(
             f"labels that are whole numbers were asked for by {kind}'s format; found {samples.y[:1].tolist()[0]!r}"
         )
         raise FileError(data, f"{problem}; name the model with .mm, or add --model-format maxmargin")
+    if kind == "liblinear" and samples.first_index == 0:
+        asked = "indices from 1 were asked for by liblinear's format"
+        raise FileError(
+            data, f"{asked}; found index 0; count from 1, or name the model with .mm, which keeps where they begin"
+        )
     machine = settings.estimator(np.unique(samples.y) if settings.classifies else None)
     machine.verbose = not quiet and not as_json
     keeper = _prepare_checkpoint(machine, samples, checkpoint, resume)
@@ -65,6 +70,7 @@ def train_model(
         machine.n_features_in_ = int(samples.serials.max())
     if samples.names is not None and not hasattr(machine, "feature_names_in_"):
         machine.feature_names_in_ = np.array(samples.names, dtype=object)
+    machine._first_index = samples.first_index
     before = time.perf_counter()
     save_model(machine, path, kind)
     written = time.perf_counter() - before

@@ -220,6 +220,8 @@ def save(model: Any, path: str | os.PathLike) -> None:
     if name in POTENTIAL:
         gamma = model._kernel_.gamma if model._kernel_ is not None else 0.0
         fitted |= {"gamma": gamma, "weights": model._coef}
+    if getattr(model, "_first_index", 1) == 0:  # files of samples that it predicts count features from 0
+        fitted["first_index"] = 0
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -315,6 +317,8 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     need(set(params) <= known, f"parameters of {name}", shown(str(sorted(set(params) - known))))
     take = fitted.pop
     calibration, width = take("calibration", None), take("width", None)
+    first = take("first_index", 1)
+    need(type(first) is int and first in (0, 1), "a first index of 0 or 1", first)
     if name in KERNEL_MACHINES:
         parts = KernelParts(
             name, params, take("support_vectors_"), take("dual_coef_"), take("intercept_"),
@@ -340,6 +344,7 @@ def _model(header: dict, array: Callable[[int], np.ndarray]) -> Any:
     if width is not None:
         need(isinstance(model, (SVR, NuSVR)) and isinstance(width, float), "a width of a regression", width)
         model._width = width
+    model._first_index = first
     return as_fitted(model)
 
 

@@ -13,7 +13,8 @@
 
 Signs and order: with two classes our estimators decide for ``classes_[1]`` where f > 0, so that it is the first label
 of the file. With more, ``classes_`` keeps the order of the file, because LIBSVM gives equal votes to the earlier label.
-C, nu, epsilon and weights are not in the file.
+C, nu, epsilon and weights are not in the file. Indices are those of the data that it was trained on, which may count
+from 0: an index 0 among the support vectors says so.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def load_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> An
     except MisfitError as problem:
         raise FileError(path, str(problem)) from None
     give_probabilities(model, **parts.probabilities)
+    model._first_index = parts.first_index
     return as_fitted(model)
 
 
@@ -133,6 +135,7 @@ def read_libsvm(path: str | os.PathLike, *, n_features: int | None = None) -> Ke
         n_support=counts if classes else None,
         classes=np.array(order) if classes else None,
         probabilities=_probabilities(header, pairs),
+        first_index=first,
     )
 
 
@@ -201,7 +204,8 @@ def save_libsvm(model: Any, path: str | os.PathLike) -> None:
         if kernel == "precomputed":
             pairs = [f"0:{serial + 1}" for serial in model.support_[order].tolist()]
         else:
-            pairs = pairs_of(sp.csr_matrix(model.support_vectors_)[order]) if len(order) else []
+            vectors = sp.csr_matrix(model.support_vectors_)
+            pairs = pairs_of(vectors[order], getattr(model, "_first_index", 1)) if len(order) else []
         file.writelines(f"{row} {pair} \n" for row, pair in zip(rows, pairs, strict=True))
 
 

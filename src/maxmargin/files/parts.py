@@ -79,6 +79,7 @@ class KernelParts:
     derive: bool = True  # whether weights are added up where none are given
     reduced: bool = False  # the points belong to no class, and have a coefficient for each pair of classes
     probabilities: dict[str, Any] = field(default_factory=dict)  # A, B and marks of LIBSVM's files
+    first_index: int = 1  # what the file calls the first feature
 
     @property
     def kernel(self) -> Any:
@@ -213,6 +214,7 @@ class Predictor:
     def __init__(self, parts: KernelParts | LinearParts) -> None:
         parts = parts.checked()
         self.machine, self.n_jobs = parts.machine, None
+        self._first_index = 1
         if self.machine in CLASSIFYING:
             self.classes_ = np.asarray(parts.classes)
         if isinstance(parts, LinearParts):
@@ -222,6 +224,7 @@ class Predictor:
             )  # by columns, as the estimators multiply with it
             return
         self.kernel, self.n_features_in_, self.support_ = parts.kernel, parts.n_features, parts.support
+        self._first_index = parts.first_index
         kernel, function = parts.kernel_function()
         self._function = DecisionFunction(
             parts.dual, parts.intercept, parts.vectors, kernel, function,

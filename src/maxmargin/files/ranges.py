@@ -36,6 +36,7 @@ class Ranges:
     lower: float = -1.0
     upper: float = 1.0
     target: tuple[float, float, float, float] | None = None  # lower, upper, min, max
+    first_index: int = 1  # what files call the first feature
 
     @classmethod
     def of(cls, X: Any, y: Any = None, *, lower: float = -1.0, upper: float = 1.0, target_bounds: Any = None) -> Ranges:
@@ -89,7 +90,7 @@ def write_ranges(ranges: Ranges, path: str | os.PathLike) -> None:
             file.write(f"y\n{lower:.17g} {upper:.17g}\n{least:.17g} {largest:.17g}\n")
         file.write(f"x\n{ranges.lower:.17g} {ranges.upper:.17g}\n")
         rows = zip(ranges.columns.tolist(), ranges.least.tolist(), ranges.largest.tolist(), strict=True)
-        file.writelines(f"{k + 1} {least:.17g} {largest:.17g}\n" for k, least, largest in rows)
+        file.writelines(f"{k + ranges.first_index} {least:.17g} {largest:.17g}\n" for k, least, largest in rows)
 
 
 def read_ranges(path: str | os.PathLike) -> Ranges:
@@ -126,8 +127,8 @@ def read_ranges(path: str | os.PathLike) -> Ranges:
         while found := words():
             row = floats(found, 3)
             index, least, largest = row
-            if index != int(index) or not 1 <= index < MOST_FEATURES or (rows and index <= rows[-1][0]):
-                problem = f"ascending indices from 1 were asked for; found {shown(found[0])}; mend the file"
+            if index != int(index) or not 0 <= index < MOST_FEATURES or (rows and index <= rows[-1][0]):
+                problem = f"ascending indices were asked for; found {shown(found[0])}; mend the file"
                 raise FileError(path, problem, number, 1)
             if not least <= largest:
                 raise FileError(
@@ -138,4 +139,5 @@ def read_ranges(path: str | os.PathLike) -> Ranges:
     if not lower < upper:
         raise FileError(path, f"lower < upper was asked for; found {lower:g} and {upper:g}; mend the file")
     table = np.array(rows).reshape(-1, 3)
-    return Ranges(table[:, 0].astype(np.int64) - 1, table[:, 1], table[:, 2], lower, upper, target)
+    first = 0 if len(table) and table[0, 0] == 0 else 1
+    return Ranges(table[:, 0].astype(np.int64) - first, table[:, 1], table[:, 2], lower, upper, target, first)

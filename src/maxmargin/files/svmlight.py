@@ -33,6 +33,7 @@ class Data:
     y: np.ndarray
     names: list[str] | None = None  # of the features, where the file has them
     qid: np.ndarray | None = None  # numbers of the queries that the samples belong to, where the file has them
+    first_index: int = 1  # what the file calls the first feature; 0 where it counts from 0
 
 
 @dataclass
@@ -235,7 +236,7 @@ def read_svmlight(
         raise FileError(path, problem, _row_of(lines, lines.largest) + 1)
     X = lines.matrix(first, width if n_features is None else n_features)
     qid = lines.qid if (lines.qid >= 0).any() else None
-    return Data(X, lines.lead[:, 0], qid=qid)
+    return Data(X, lines.lead[:, 0], qid=qid, first_index=first)
 
 
 def _row_of(lines: Lines, index: int) -> int:
