@@ -91,6 +91,14 @@ def test_convergence_of_one_fit_and_of_several():
     drawn(plots.ConvergenceDisplay.from_estimator(SVC(kernel="poly").fit(X, y)))
 
 
+def test_small_fits_show_violations_where_gaps_would_be_dots():
+    X, y = moons()
+    display = plots.ConvergenceDisplay.from_estimator(*[SVC(C=100, solver=s).fit(X, y) for s in ("smo", "mpd")])
+    drawn(display)
+    assert display.ax_.get_ylabel() == "largest violation"
+    assert all(len(line.get_xdata()) > 1 for line in display.ax_.get_lines())
+
+
 def test_a_path():
     X, y = load_breast_cancer(return_X_y=True)
     path = LinearSVC(penalty="l1").path(StandardScaler().fit_transform(X), y, np.logspace(-3, 0, 6))
@@ -142,6 +150,21 @@ def test_a_search():
     assert np.nanmax(display.scores) == pytest.approx(search.best_score_)
     with pytest.raises(ValueError, match="two parameters were asked for"):
         plots.CVDisplay.from_search(GridSearchCV(SVC(), {"C": [1.0, 2.0]}, cv=2).fit(X, y))
+
+
+def test_a_search_over_words_by_several_scores():
+    X, y = moons()
+    grid = [{"C": [10.0, 1.0], "kernel": ["rbf", "linear"]}, {"C": [1.0], "kernel": ["poly"], "degree": [2, 3]}]
+    search = GridSearchCV(SVC(), grid, cv=2, scoring=["accuracy", "f1"], refit="f1").fit(X, y)
+    display = plots.CVDisplay.from_search(search, x="kernel")
+    drawn(display)
+    assert (display.rows, display.columns) == ([1.0, 10.0], ["rbf", "linear", "poly"])
+    assert np.nanmax(display.scores) == pytest.approx(search.best_score_)
+    assert np.isnan(display.scores[1, 2])
+    drawn(plots.CVDisplay.from_search(GridSearchCV(SVC(), {"C": [1.0, 2.0], "gamma": ["scale", 0.1]}).fit(X, y)))
+    unsure = GridSearchCV(SVC(), grid, cv=2, scoring=["accuracy", "f1"], refit=False).fit(X, y)
+    with pytest.raises(ValueError, match="found accuracy, f1 and refit=False; give refit="):
+        plots.CVDisplay.from_search(unsure, x="kernel")
 
 
 def test_axes_that_were_given_are_used_and_models_must_be_fitted():

@@ -247,13 +247,17 @@ def _plane(rows: np.ndarray, centre: np.ndarray, features: Any, names: Any) -> t
 
 @dataclass
 class ConvergenceDisplay(_Display):
-    """How a fit came nearer to its optimum: primal and dual against time, and the relative gap below."""
+    """How a fit came nearer to its optimum: primal and dual against time, and the relative gap below.
+
+    Where the gap was looked at only in the end, as with few samples, the largest violation is drawn in its place.
+    """
 
     seconds: list[np.ndarray]
     primal: list[np.ndarray]
     dual: list[np.ndarray]
     labels: list[str]
     tol: float | None = None
+    violation: list[np.ndarray] | None = None
 
     @classmethod
     def from_estimator(cls, *estimators: Any, ax: Any = None, labels: Any = None) -> Self:
@@ -277,6 +281,7 @@ class ConvergenceDisplay(_Display):
             [-h.column("objective") for h in histories],
             list(labels),
             tol,
+            [h.column("violation") for h in histories],
         ).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -298,19 +303,26 @@ class ConvergenceDisplay(_Display):
         else:
             lower = ax
             self.axes_ = [lower]
-        for number, (t, primal, dual, label) in enumerate(
-            zip(self.seconds, self.primal, self.dual, self.labels, strict=True)
-        ):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                gap = (primal - dual) / np.maximum(np.abs(primal), np.abs(dual))
-            shown = np.isfinite(gap) & (gap > 0)
-            lower.plot(t[shown], gap[shown], color=COLOURS[number % len(COLOURS)], label=label, marker=".")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gaps = [
+                (primal - dual) / np.maximum(np.abs(primal), np.abs(dual))
+                for primal, dual in zip(self.primal, self.dual, strict=True)
+            ]
+        dots = self.violation is not None and not any(_positive(gap).sum() > 1 for gap in gaps)
+        series = self.violation if dots and self.violation is not None else gaps
+        for number, (t, values, label) in enumerate(zip(self.seconds, series, self.labels, strict=True)):
+            shown = _positive(values)
+            lower.plot(t[shown], values[shown], color=COLOURS[number % len(COLOURS)], label=label, marker=".")
         lower.set_yscale("log")
         lower.set_xlabel("seconds")
-        lower.set_ylabel("relative gap")
-        if self.tol is not None:
+        lower.set_ylabel("largest violation" if dots else "relative gap")
+        if self.tol is not None and not dots:
             lower.axhline(self.tol, color=_ink(), linewidth=0.8, linestyle=":")
         lower.legend(fontsize="small", framealpha=0.8)
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return np.isfinite(values) & (values > 0)
 
 
 @dataclass
@@ -443,8 +455,8 @@ class FeatureRankDisplay(_Display):
 class CVDisplay(_Display):
     """Scores of a search over two parameters, as a map; the best one is marked."""
 
-    rows: np.ndarray  # values of the parameter along y
-    columns: np.ndarray
+    rows: list[Any]  # values of the parameter along y
+    columns: list[Any]
     scores: np.ndarray
     names: tuple[str, str]  # along y, along x
 
@@ -463,11 +475,17 @@ class CVDisplay(_Display):
         x, y = x or (rest.pop(0) if rest else None), y or (rest.pop(0) if rest else None)
         if x is None or y is None or x not in known or y not in known:
             raise ValueError(f"two parameters were asked for; found {known}; search over two, or name them: x=, y=")
-        across, down = (np.array(sorted({float(v) for v in results[f"param_{name}"]})) for name in (x, y))
+        metric = "score" if "mean_test_score" in results else search.refit
+        if f"mean_test_{metric}" not in results:
+            scored = ", ".join(key[len("mean_test_") :] for key in results if key.startswith("mean_test_"))
+            raise ValueError(f"one score was asked for; found {scored} and refit={metric!r}; give refit= one of them")
+        a, b = (_values(results[f"param_{name}"]) for name in (y, x))
+        down, across = _in_order(a), _in_order(b)
         scores = np.full((len(down), len(across)), -np.inf)
-        for a, b, score in zip(results[f"param_{y}"], results[f"param_{x}"], results["mean_test_score"], strict=True):
-            at = np.searchsorted(down, float(a)), np.searchsorted(across, float(b))
-            scores[at] = max(scores[at], score)
+        for one, other, score in zip(a, b, results[f"mean_test_{metric}"], strict=True):
+            if one is not None and other is not None:
+                at = down.index(one), across.index(other)
+                scores[at] = max(scores[at], score)
         return cls(down, across, np.where(np.isfinite(scores), scores, np.nan), (y, x)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -475,9 +493,26 @@ class CVDisplay(_Display):
         ax.figure.colorbar(image, ax=ax, label="mean score")
         best = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
         ax.scatter(best[1], best[0], marker="*", s=220, c=COLOURS[1], edgecolors="white", linewidths=1.0)
-        where = f"{self.names[0]}={self.rows[best[0]]:g}, {self.names[1]}={self.columns[best[1]]:g}"
+        where = f"{self.names[0]}={_short(self.rows[best[0]])}, {self.names[1]}={_short(self.columns[best[1]])}"
         ax.set_title(f"best {self.scores[best]:.4g} at {where}", fontsize="medium")
-        ax.set_xticks(np.arange(len(self.columns)), [f"{v:.3g}" for v in self.columns], rotation=45)
-        ax.set_yticks(np.arange(len(self.rows)), [f"{v:.3g}" for v in self.rows])
+        ax.set_xticks(np.arange(len(self.columns)), [_short(v, 3) for v in self.columns], rotation=45)
+        ax.set_yticks(np.arange(len(self.rows)), [_short(v, 3) for v in self.rows])
         ax.set_xlabel(self.names[1])
         ax.set_ylabel(self.names[0])
+
+
+def _values(given: Any) -> list[Any]:
+    """Values of a parameter in a search: numbers, words for others, None where it was not tried."""
+    words = [None if v is np.ma.masked else v for v in np.ma.asarray(given)]
+    numbers = all(v is None or (isinstance(v, (int, float, np.number)) and not isinstance(v, bool)) for v in words)
+    return [None if v is None else float(v) if numbers else str(v) for v in words]
+
+
+def _in_order(values: list[Any]) -> list[Any]:
+    """Each value once: numbers by size, words as they were tried."""
+    once = list(dict.fromkeys(v for v in values if v is not None))
+    return once if once and isinstance(once[0], str) else sorted(once)
+
+
+def _short(value: Any, digits: int = 6) -> str:
+    return value if isinstance(value, str) else f"{value:.{digits}g}"
