@@ -275,6 +275,29 @@ def test_a_table_with_names(tmp_path):
     assert pandas is not None
 
 
+def test_a_table_without_targets(tmp_path):
+    """All its columns are features of the model, so that there is nothing to score."""
+    pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    table, bare, first = tmp_path / "t.csv", tmp_path / "bare.csv", tmp_path / "first.csv"
+    rows = [",".join(map(repr, row)) for row in X.tolist()]
+    table.write_text("a,b,c,d,kind\n" + "".join(f"{row},{k}\n" for row, k in zip(rows, y, strict=True)))
+    bare.write_text("a,b,c,d\n" + "".join(f"{row}\n" for row in rows))
+    first.write_text("kind,a,b,c,d\n" + "".join(f"{k},{row}\n" for row, k in zip(rows, y, strict=True)))
+    np.save(tmp_path / "bare.npy", X)
+    for model in (tmp_path / "model.mm", tmp_path / "model"):
+        assert run("train", "-q", table, model).code == 0
+        expected = run("predict", table, model, tmp_path / "expected")
+        assert expected.lines == ["Accuracy = 98.6667% (148/150) (classification)"]
+        for path in (bare, tmp_path / "bare.npy"):
+            found = run("predict", path, model, tmp_path / "out")
+            assert (found.code, found.out, found.err) == (0, "", "")
+            assert (tmp_path / "out").read_text() == (tmp_path / "expected").read_text()
+        assert json.loads(run("predict", "--json", bare, model, tmp_path / "out").out)["total"] == 150
+    assert run("predict", first, tmp_path / "model.mm").out == expected.out  # the one column that is no feature
+    assert run("report", tmp_path / "model.mm", bare, "-o", tmp_path / "page").code == 1
+
+
 def test_precomputed_kernels(tmp_path):
     X, y = load_iris(return_X_y=True)
     K = X @ X.T

@@ -34,7 +34,7 @@ def predict_file(
     """Predict, write, score."""
     speaker = Speaker(quiet, as_json, sys.stderr if output == "-" and not as_json else None)
     started = time.perf_counter()
-    machine, X, y = _both(data, model, target, format, light=not probability)
+    machine, X, y = _both(data, model, target, format, light=not probability, unlabelled=True)
     if jobs is not None and hasattr(machine, "n_jobs"):
         machine.n_jobs = jobs
     classifies = hasattr(machine, "classes_")
@@ -51,7 +51,7 @@ def predict_file(
     name = machine.machine if isinstance(machine, Predictor) else type(machine).__name__
     sided = name in ("OneClassSVM", "LinearOneClassSVM", "SVDD")
     facts: dict[str, Any] = {"total": len(found)}
-    if y.dtype.kind != "U" or classifies:
+    if len(y) and (y.dtype.kind != "U" or classifies):
         lines, facts = scores(y, found, classifies or sided)
         for line in lines:
             speaker.line(line)
@@ -62,11 +62,12 @@ def predict_file(
 
 
 def _both(
-    data: str, model: str, target: str | None, format: str | None, light: bool = False
+    data: str, model: str, target: str | None, format: str | None, light: bool = False, unlabelled: bool = False
 ) -> tuple[Any, Any, np.ndarray]:
     """The model and the samples, with as many features as both need.
 
     ``light``: where predictions are all that is needed, an estimator is made only to check the rows of a table.
+    ``unlabelled``: a table may have the features alone, and y is empty then.
     """
     predictor = load_predictor(model) if light else None
     machine = load_model(model) if predictor is None else predictor
@@ -74,7 +75,9 @@ def _both(
         return _precomputed(data, model, machine)
     # Files of a model that counts features from 0 do so, too, whether index 0 occurs in them or not.
     zero_based = True if getattr(machine, "_first_index", 1) == 0 else "auto"
-    table = read_data(data, format=format, target=_column(target), zero_based=zero_based)
+    names = getattr(machine, "feature_names_in_", None)
+    features = (machine.n_features_in_ if names is None else list(names)) if unlabelled else None
+    table = read_data(data, format=format, target=_column(target), zero_based=zero_based, features=features)
     if predictor is not None and not sp.issparse(table.X):
         machine = load_model(model)
     X, y = _by_name(data, table, machine), table.y

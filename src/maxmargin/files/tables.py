@@ -41,6 +41,7 @@ def read_data(
     target: str | int | None = None,
     n_features: int | None = None,
     zero_based: bool | str = "auto",
+    features: list[str] | int | None = None,
 ) -> Data:
     """Samples and targets from a file of any format that we know.
 
@@ -55,6 +56,9 @@ def read_data(
         The column of the targets, by name or by number from 0 (negative ones from the end); None: the last one.
         LIBSVM's format has them first in each line, in any case.
     n_features, zero_based : as for ``read_svmlight``
+    features : list of str or int, default=None
+        The names of the features of a model, or how many it has. The targets of a table are then in the last column
+        that is none of them, and where there is none, ``y`` is empty. A ``target`` that is given goes first.
 
     Returns
     -------
@@ -65,14 +69,14 @@ def read_data(
         raise ValueError(f"a known format was asked for; found format={known!r}; choose one of {', '.join(FORMATS)}")
     if known == "svmlight":
         return read_svmlight(path, n_features=n_features, zero_based=zero_based)
-    data = read_npy(path, target) if known == "npy" else read_table(path, known, target)
+    data = read_npy(path, target, features) if known == "npy" else read_table(path, known, target, features)
     if n_features is not None and data.X.shape[1] != n_features:
         problem = f"{n_features} features were asked for; found {data.X.shape[1]}; give the columns of the training"
         raise FileError(path, problem)
     return data
 
 
-def read_npy(path: str | os.PathLike, target: str | int | None = None) -> Data:
+def read_npy(path: str | os.PathLike, target: str | int | None = None, features: list[str] | int | None = None) -> Data:
     """A matrix of numbers in NumPy's format, of which one column has the targets."""
     with opened(path) as file:
         try:
@@ -80,7 +84,8 @@ def read_npy(path: str | os.PathLike, target: str | int | None = None) -> Data:
         except ValueError as problem:
             what = shown(" ".join(str(problem).split()))
             raise FileError(path, f"an array of NumPy's was asked for; found another file ({what})") from None
-        if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 1 or shape[1] < 2:
+        least = 1 if target is None and features == 1 else 2
+        if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 1 or shape[1] < least:
             asked = "a matrix of numbers with two columns or more was asked for"
             raise FileError(path, f"{asked}; found shape {shape} of type {dtype}; save one with numpy.save")
         size = math.prod(shape) * dtype.itemsize
@@ -90,13 +95,19 @@ def read_npy(path: str | os.PathLike, target: str | int | None = None) -> Data:
     if len(content) != size:
         raise FileError(path, f"{size} bytes of numbers were asked for; found {len(content)}; the file is cut off")
     table = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
-    number = _column(path, target, table.shape[1], None)
+    number = _column(path, target, table.shape[1], None, features)
     kind = np.float32 if table.dtype == np.float32 else np.float64
-    X = np.ascontiguousarray(np.delete(table, number, axis=1), kind)
-    return _checked(path, Data(X, table[:, number].astype(np.float64)))
+    X = np.ascontiguousarray(np.delete(table, [] if number is None else number, axis=1), kind)
+    y = np.empty(0) if number is None else table[:, number].astype(np.float64)
+    return _checked(path, Data(X, y))
 
 
-def read_table(path: str | os.PathLike, format: str, target: str | int | None = None) -> Data:
+def read_table(
+    path: str | os.PathLike,
+    format: str,
+    target: str | int | None = None,
+    features: list[str] | int | None = None,
+) -> Data:
     """A table with names of columns in its first line (Parquet: in its schema), one column of it being the targets.
 
     A first line of numbers alone is no line of names, unless it is 0, 1, 2, …, which pandas writes for columns without
@@ -112,24 +123,26 @@ def read_table(path: str | os.PathLike, format: str, target: str | int | None = 
         raise FileError(path, "a table was asked for; found an empty file; give rows of samples")
     separator = "," if format == "csv" else "\t"
     table, names = _parquet(path, content) if format == "parquet" else _separated(path, content, separator, pd)
-    if table.shape[1] < 2 or not len(table):
+    if table.shape[1] < (1 if target is None and features is not None else 2) or not len(table):
         raise FileError(
             path, f"a table with samples was asked for; found {table.shape[0]} rows of {table.shape[1]} columns"
         )
-    number = _column(path, target, table.shape[1], names)
-    features = table.drop(columns=table.columns[number])
+    number = _column(path, target, table.shape[1], names, features)
+    given = table if number is None else table.drop(columns=table.columns[number])
     first = 2 if names and format != "parquet" else 1
-    for position, column in enumerate(features.columns):
-        if not pd.api.types.is_numeric_dtype(features[column]):
-            bad = [not _is_number(str(value)) for value in features[column]]
+    for position, column in enumerate(given.columns):
+        if not pd.api.types.is_numeric_dtype(given[column]):
+            bad = [not _is_number(str(value)) for value in given[column]]
             row = int(np.argmax(bad))
-            what = shown(str(features[column].iloc[row]))
-            place = position + 1 + (position >= number)
+            what = shown(str(given[column].iloc[row]))
+            place = position + 1 + (number is not None and position >= number)
             problem = f"numbers were asked for; found {what} in column {column!s:.40}; encode it, or leave it out"
             raise FileError(path, problem, row + first if format != "parquet" else 0, place)
-    y = table.iloc[:, number]
-    y = y.to_numpy(np.float64) if pd.api.types.is_numeric_dtype(y) else y.astype(str).to_numpy(str)
-    data = Data(features.to_numpy(np.float64), y, [str(c) for c in features.columns] if names else None)
+    y = np.empty(0)
+    if number is not None:
+        y = table.iloc[:, number]
+        y = y.to_numpy(np.float64) if pd.api.types.is_numeric_dtype(y) else y.astype(str).to_numpy(str)
+    data = Data(given.to_numpy(np.float64), y, [str(c) for c in given.columns] if names else None)
     return _checked(path, data, first if format != "parquet" else 0)
 
 
@@ -180,8 +193,15 @@ def _parquet(path: Any, content: bytes) -> tuple[Any, list[str]]:
     return table, [str(name) for name in table.columns]
 
 
-def _column(path: Any, target: str | int | None, count: int, names: list[str] | None) -> int:
-    """The number of the column of the targets."""
+def _column(
+    path: Any, target: str | int | None, count: int, names: list[str] | None, features: list[str] | int | None = None
+) -> int | None:
+    """The number of the column of the targets; None where all columns are features of the model."""
+    if target is None and isinstance(features, list) and names is not None:
+        if set(features) <= set(names):
+            return max((k for k, name in enumerate(names) if name not in features), default=None)
+    elif target is None and count == (len(features) if isinstance(features, list) else features):
+        return None
     if isinstance(target, str) and names is not None and target in names:
         return names.index(target)
     try:
