@@ -1,9 +1,12 @@
 """The certificate of a fit says what the model's coefficients say when their objective is computed by hand."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -314,3 +317,15 @@ def test_what_constraints_are_missed_by_is_a_share_of_their_terms(scale):
     )
     assert 0.0 < plain.infeasibility < 1e-15
     assert scaled.infeasibility == plain.infeasibility
+
+
+def test_an_infinite_cost_says_which_finite_one_is_the_same_machine():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:100], y[:100]
+    with pytest.warns(ConvergenceWarning, match=r"C=inf was asked for.*no gap is proven; give a finite C above.*5\.84"):
+        model = SVC(C=np.inf).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = SVC(C=100.0, tol=1e-8).fit(X, y)
+    assert same.certificate_.relative_gap < 1e-6
+    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-6)

@@ -398,12 +398,17 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
             return
         gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
         if self.status_.converged:
-            warnings.warn(
+            words = (
                 f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
-                f"may be {gap} above the best one; lower tol, or scale the features",
-                ConvergenceWarning,
-                stacklevel=stacklevel(),
+                f"may be {gap} above the best one; lower tol, or scale the features"
             )
+            if getattr(self, "C", 1.0) == np.inf and not np.isfinite(found.gap):
+                words = (
+                    f"{name}: C=inf was asked for, and tol={self.tol:g} is met; found errors of the size of rounding, "
+                    "which cost infinitely much, so that no gap is proven; give a finite C above the coefficients (the "
+                    f"largest is {np.abs(dense(self.dual_coef_)).max():.3g}): that is the same machine"
+                )
+            warnings.warn(words, ConvergenceWarning, stacklevel=stacklevel())
             return
         advice = (
             "The model can be used as it is."
