@@ -10,6 +10,7 @@ from maxmargin import LinearSVC
 from maxmargin.losses import HuberHinge, SquaredHinge
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
+from maxmargin.solvers.parts import sparse_model
 from maxmargin.solvers.parts.sparse_model import SparseModel, conjugate_steps, loss_sweeps
 
 
@@ -34,6 +35,25 @@ def test_the_least_point_of_a_model_meets_its_conditions(seed, free):
     left = np.where(least == 0.0, np.maximum(np.abs(slope) - eps, 0.0), np.abs(slope + eps * np.sign(least)))
     assert left.max() <= 2e-7
     assert 0 < np.count_nonzero(least[:-1]) < 199
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_model_ends_where_its_point_meets_the_tolerance(seed, monkeypatch):
+    """Sweeps over small columns beside large ones meet violations of their own making, which say nothing of it."""
+    rng = np.random.default_rng(seed)
+    small = sp.random_array((200, 160), density=0.05, rng=rng)
+    large = sp.random_array((200, 20), density=0.5, rng=rng, data_sampler=lambda size: 100.0 * rng.integers(1, 5, size))
+    Z, eps, tol = sp.csc_array(sp.hstack([small, large])), np.ones(180), 0.1
+    g = 3.0 * Z.T @ rng.normal(size=200)
+    x = SparseModel(Z, np.ones(200)).least(np.zeros(180), g, eps, 1e-8, 0.1 * tol, Monitor())
+    slope = g + Z.T @ (Z @ x) + 1e-8 * x
+    left = np.where(x == 0.0, np.maximum(np.abs(slope) - eps, 0.0), np.abs(slope + eps * np.sign(x)))
+    assert left.max() <= 0.1 * tol
+
+    made, sweeps = [], sparse_model.sweeps
+    monkeypatch.setattr(sparse_model, "sweeps", lambda *args: made.append(1) or sweeps(*args))
+    SparseModel(Z, np.ones(200)).least(x, slope, eps, 1e-8, tol, Monitor())
+    assert len(made) == 1
 
 
 def test_a_model_that_is_stopped_is_no_worse_than_its_start():

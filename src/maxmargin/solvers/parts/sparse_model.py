@@ -51,11 +51,10 @@ class SparseModel:
         self.x0, self.g, self.eps, self.ridge = x, g, eps, ridge
         self.beta, self.v = x.copy(), np.zeros(self.rows)  # v = A(x − x₀)
         self.square += ridge
+        model = (*self.columns, self.square, self.g, self.x0, self.eps, self.ridge, self.beta, self.v)
         for _ in range(PASSES):
-            worst = sweeps(
-                *self.columns, self.square, self.g, self.x0, self.eps, self.ridge, self.beta, self.v, tolerance, SWEEPS
-            )
-            if not worst > tolerance or not self._together(0.5 * tolerance, monitor):
+            sweeps(*model, SWEEPS)
+            if not self._together(0.5 * tolerance, monitor) or not largest_violation(*model) > tolerance:
                 break
         return self.beta
 
@@ -113,20 +112,32 @@ def squares(indptr, indices, data):
     return out
 
 
+@inline
+def slope(indptr, indices, data, g, x0, ridge, x, v, j):
+    """Of the model along column j, without the penalty."""
+    s = g[j] + ridge * (x[j] - x0[j])
+    for k in range(indptr[j], indptr[j + 1]):
+        s += data[k] * v[indices[k]]
+    return s
+
+
 @jit
-def sweeps(indptr, indices, data, square, g, x0, eps, ridge, x, v, tolerance, most):
-    """Each column to its minimum, some times; the largest violation that the last sweep met."""
+def largest_violation(indptr, indices, data, square, g, x0, eps, ridge, x, v):
+    """Of any column, at this point: what a sweep meets on its way is of its own making, and may be far more."""
     worst = 0.0
+    for j in range(len(x)):
+        s = slope(indptr, indices, data, g, x0, ridge, x, v, j)
+        worst = max(worst, abs(s) - eps[j] if x[j] == 0.0 else abs(s + (eps[j] if x[j] > 0.0 else -eps[j])))
+    return worst
+
+
+@jit
+def sweeps(indptr, indices, data, square, g, x0, eps, ridge, x, v, most):
+    """Each column to its minimum, some times."""
     for _ in range(most):
-        worst = 0.0
         for j in range(len(x)):
-            b, q = x[j], square[j]
-            s = g[j] + ridge * (b - x0[j])
-            for k in range(indptr[j], indptr[j + 1]):
-                s += data[k] * v[indices[k]]
-            e = eps[j]
-            worst = max(worst, max(abs(s) - e, 0.0) if b == 0.0 else abs(s + (e if b > 0.0 else -e)))
-            u = q * b - s
+            b, q, e = x[j], square[j], eps[j]
+            u = q * b - slope(indptr, indices, data, g, x0, ridge, x, v, j)
             u = u - e if u > e else (u + e if u < -e else 0.0)
             new = u / q if q > 0.0 else 0.0
             change = new - b
@@ -135,9 +146,6 @@ def sweeps(indptr, indices, data, square, g, x0, eps, ridge, x, v, tolerance, mo
             x[j] = new
             for k in range(indptr[j], indptr[j + 1]):
                 v[indices[k]] += change * data[k]
-        if not worst > tolerance:
-            break
-    return worst
 
 
 @jit
@@ -182,9 +190,8 @@ def conjugate_steps(
     if state == 0.0:
         for a in range(n):
             j = free[a]
-            s = g[j] + ridge * (x[j] - x0[j]) + (eps[j] if x[j] > 0.0 else (-eps[j] if x[j] < 0.0 else 0.0))
-            for k in range(indptr[j], indptr[j + 1]):
-                s += data[k] * v[indices[k]]
+            s = slope(indptr, indices, data, g, x0, ridge, x, v, j)
+            s += eps[j] if x[j] > 0.0 else (-eps[j] if x[j] < 0.0 else 0.0)
             residual[a] = -s
             direction[a] = -s / square[j]
             state += s * s / square[j]
