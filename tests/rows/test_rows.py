@@ -121,6 +121,9 @@ def test_normal_matrix(rows, X, single, scatter, monkeypatch):
     np.testing.assert_allclose(rows.normal(theta, extra, single), wide.T @ (theta[:, None] * wide), atol=atol)
     np.testing.assert_allclose(rows.normal(theta, single=single), X.T @ (theta[:, None] * X), atol=atol)
     np.testing.assert_array_equal(rows.normal(np.zeros(N)), np.zeros((D, D)))
+    for factor, more in ((2.0, extra), (3.0, extra), (0.5, 2.0 * extra), (1.0, extra[:, :1])):  # ẐᵀẐ is kept
+        even = np.hstack([X, more])
+        np.testing.assert_allclose(rows.normal(np.full(N, factor), more, single), factor * even.T @ even, atol=3 * atol)
 
 
 @pytest.mark.parametrize(

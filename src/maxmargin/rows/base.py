@@ -45,6 +45,7 @@ class Rows:
         self.threads = th.count(n_jobs)
         self.edges = np.array([0, *accumulate(block.n for block in blocks)])
         self.n = int(self.edges[-1])
+        self._even: tuple[np.ndarray, np.ndarray] | None = None  # further columns, and the normal matrix with them
 
     @classmethod
     def of(cls, X: Any, n_jobs: int | None = None) -> Rows:
@@ -124,10 +125,20 @@ class Rows:
         return self._sum("t_dot", (v,))
 
     def normal(self, theta: np.ndarray, extra: np.ndarray | None = None, single: bool = False) -> np.ndarray:
-        """Ẑᵀ diag(θ) Ẑ with Ẑ = [X, extra], whole and symmetric; rows whose θ is 0 cost nothing."""
+        """Ẑᵀ diag(θ) Ẑ with Ẑ = [X, extra], whole and symmetric; rows whose θ is 0 cost nothing.
+
+        A θ that is the same for all rows is where Newton's method begins, for each class again: ẐᵀẐ is kept for them.
+        """
         columns = np.zeros((self.n, 0)) if extra is None else extra
-        upper = np.triu(self._sum("normal", (theta, columns), single))
-        return upper + np.triu(upper, 1).T
+        even = not single and self.n > 0 and theta[0] > 0.0 and bool((theta == theta[0]).all())
+        if even and self._even is not None and np.array_equal(self._even[0], columns):
+            return theta[0] * self._even[1]
+        upper = np.triu(self._sum("normal", (np.ones(self.n) if even else theta, columns), single))
+        whole = upper + np.triu(upper, 1).T
+        if not even:
+            return whole
+        self._even = columns, whole
+        return theta[0] * whole
 
     def squared_norms(self) -> np.ndarray:
         """‖x_i‖² in float64."""

@@ -54,8 +54,9 @@ from .parts.constraints import Equality
 from .parts.kernel_newton import KernelRun
 from .parts.least_squares import least_squares
 from .parts.limits import LESS, NEWTON_STEPS, WIDE_UP_TO, Aim, Progress
-from .parts.linear_risk import SHORT, LinearRisk
+from .parts.linear_risk import FAR, SHORT, LinearRisk
 from .parts.newton_systems import factor_spd
+from .parts.risk_steps import steps_at_once
 from .parts.row_sweeps import RowSweeps
 from .parts.square_steps import affordable, square_steps
 from .parts.working_sets import Sizes
@@ -65,7 +66,6 @@ __all__ = ["Newton"]
 SAMPLE_GAP = 0.03  # relative gap to which a sample is solved, whose solution is only a start
 SWEEPS, SWEEPS_TOL = 30, 1e-3  # of coordinate descent, and the relative gap that is enough for a start
 FORCING = 0.3  # residual, relative to the gradient, that conjugate gradients may leave far from the minimum
-FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 PARAMETER_STEPS, PARAMETER_TOL = 20, 1e-6  # for η alone, and the share of its gradient that they may leave
 RUNAWAY = 10.0  # times as large as the rest of f, and as a margin, are η that run away
 
@@ -203,8 +203,7 @@ class _Run:
     def solve(self, tol: float, goal: Goal) -> Status:
         """Newton steps until the relative gap is below tol."""
         erm, self.tol = self.erm, tol
-        most = goal.max_iter if goal.max_iter > 0 else NEWTON_STEPS
-        progress = Progress()
+        most, progress = goal.max_iter if goal.max_iter > 0 else NEWTON_STEPS, Progress()
         while True:
             beta = erm.asked(self.f)
             pushed = self.risk.pushed(beta)
@@ -218,10 +217,13 @@ class _Run:
                 return stop or spent(goal)
             if progress.stalled(primal):
                 return Status.STALLED
-            direction = self._direction(gradient, gap)
-            along = self.risk.values(direction)
-            self.length = self._step(direction, along)
-            self.steps += 1
+            left = most - self.steps if self.monitor.callback is None else 1
+            state = self.x, self.f, self.theta, self.hessian, self.length
+            made, self.length = steps_at_once(self.risk, *state, tol, left)
+            if not made:
+                direction = self._direction(gradient, gap)
+                self.length, made = self._step(direction, self.risk.values(direction)), 1
+            self.steps += made
 
     def squared(self, qp: QP, goal: Goal, best: Answer) -> Answer:
         """The best answer after steps by least squares, which start from here."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .limits import ROUNDS
 
-__all__ = ["ARMIJO", "minimum_along"]
+__all__ = ["ARMIJO", "SEARCHED", "minimum_along"]
 
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
 SEARCHED = 0.05  # slope along a line, relative to that at its start, that is left
