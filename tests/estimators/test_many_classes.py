@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import svm
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import _ovr_decision_function
 
@@ -395,3 +396,31 @@ def test_predictions_take_no_memory_for_each_pair(break_ties):
     scores, more = peak(lambda: model.decision_function(test))
     assert more < 20 + scores.nbytes / MEGABYTE
     np.testing.assert_array_equal(labels[:240], labels[-240:])
+
+
+@pytest.mark.parametrize("machine", [SVC(C=10.0), NuSVC(nu=0.05), SVC(kernel="linear"), SVC(max_iter=20)], ids=str)
+def test_pairs_of_many_samples_that_lie_apart(machine, monkeypatch):
+    """Pairs of 640 samples and more, which need few rows: no solver is set up for any of them."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(320 + 10 * c, 4)) + 5.0 * rng.normal(size=4) for c in range(4)])
+    y = np.repeat(np.arange(4), [320 + 10 * c for c in range(4)])
+    each = clone(machine).set_params(solver="decomposition")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        each.fit(X, y)
+        monkeypatch.setattr(type(machine), "_fit_each", None)
+        machine.fit(X, y)
+    assert machine.status_ is each.status_
+    if machine.max_iter < 0:
+        for own, other in zip(machine.certificates_, each.certificates_, strict=True):
+            assert own.violation <= machine.tol and own.dual == pytest.approx(other.dual, rel=1e-3)
+        assert (machine.predict(X) == each.predict(X)).mean() > 0.998
+
+
+def test_pairs_of_many_samples_that_overlap_get_a_solver_each():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(990, 4)), np.repeat(np.arange(3), 330)
+    machine = SVC(C=10.0).fit(X, y)
+    each = SVC(C=10.0, solver="decomposition").fit(X, y)
+    assert machine.status_.converged
+    assert machine.certificate_.dual == pytest.approx(each.certificate_.dual, rel=1e-3)

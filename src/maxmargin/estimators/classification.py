@@ -87,9 +87,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             return self
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
-        if small and suits(pairs.sizes):
-            self._fit_small(X, pairs, present, box, folds)
-        else:
+        apart = folds is None and isinstance(X, np.ndarray) and self._kernel_ is not None
+        if not (small and suits(pairs.sizes, apart) and self._fit_small(X, pairs, present, box, folds)):
             self._fit_each(X, pairs, present, box, phi, folds)
         return self
 
@@ -135,8 +134,11 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         self._keep_support(X, present[support])
         self.dual_coef_ = sp.csr_matrix(self._dual) if self._sparse else self._dual
 
-    def _fit_small(self, X: Any, pairs: Pairs, present: np.ndarray, box: np.ndarray, folds: np.ndarray | None) -> None:
-        """All pairs of classes by the leaf for many small problems; those that it does not solve by a solver each."""
+    def _fit_small(self, X: Any, pairs: Pairs, present: np.ndarray, box: np.ndarray, folds: np.ndarray | None) -> bool:
+        """All pairs of classes by the leaf for many small problems; those that it does not solve by a solver each.
+
+        Whether that was done: not if most of them want a solver, which work side by side.
+        """
         started = time.perf_counter()
         formulation, points, weight = self._formulation(), present[pairs.rows], box[pairs.rows]
         problems = programs(formulation, points, pairs.targets, weight, pairs.starts)
@@ -150,6 +152,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
             found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
+            if 2 * np.count_nonzero(found.crowded) > len(pairs):
+                return False
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
             shape = decisions(formulation, problems, found, pairs.targets, gram)
             again: dict[int, tuple[QP, np.ndarray | None]] = {}  # problems that another solver solved, and its weights
@@ -192,6 +196,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
+        return True
 
     def _certify_small(
         self,

@@ -226,6 +226,10 @@ class Gram(ABC):
         """What leaves need to make rows one at a time, where that costs little more than a block."""
         return None
 
+    def exact_by_feature(self, n: int) -> Columns | None:
+        """The same in float64, for leaves that make rows of parts of up to n points."""
+        return None
+
     def duplicates(self) -> np.ndarray | None:
         """For each point the number of the first point with the same row, or None where that is not known."""
         return None
@@ -324,6 +328,11 @@ class KernelGram(Gram):
         if self._by_feature is None and suits(self.kernel, self.fast):
             self._by_feature = Columns.of(self.kernel, self.fast)
         return self._by_feature
+
+    def exact_by_feature(self, n: int) -> Columns | None:
+        if not suits(self.kernel, self.exact, n):
+            return None
+        return Columns.of(self.kernel, self.exact.astype(np.float64))
 
     def diag(self) -> np.ndarray:
         return self.kernel.diag(self.exact.norms)

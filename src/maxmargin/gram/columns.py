@@ -38,9 +38,9 @@ class Columns(NamedTuple):
         return cls(read_only(np.ascontiguousarray(points.data.T)), read_only(points.near_norms), kernel.spec)
 
 
-def suits(kernel: Kernel, points: Points) -> bool:
-    """Whether a row of these points may well be made alone: it is not worth a thread, and its points stay near."""
-    if points.sparse or on_disk(points.data) or points.n * points.d > th.PIECE_WORK:
+def suits(kernel: Kernel, points: Points, n: int | None = None) -> bool:
+    """Whether a row of these points (of n of them) may well be made alone: not worth a thread, its points stay near."""
+    if points.sparse or on_disk(points.data) or (points.n if n is None else n) * points.d > th.PIECE_WORK:
         return False
     return kernel.code == RBF or not cancels(kernel, points, points)
 

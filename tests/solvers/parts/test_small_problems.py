@@ -16,6 +16,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import solve
+from maxmargin.solvers.parts import small_problems
 from maxmargin.solvers.parts.small_problems import Batch, Pieces, SmallProblems, certify_small, solve_small, suits
 
 NUMBERS = ("primal", "dual", "gap", "violation", "infeasibility")
@@ -408,3 +409,58 @@ def test_a_start_that_fills_its_box_may_lack_what_rounding_asks_for_besides():
     for start in (None, box):
         found = solve_small(PrecomputedGram(np.eye(3)), problems, start=start)
         np.testing.assert_array_equal(found.beta, box)
+
+
+def pairs_of_clusters(classes=4, each=60, apart=4.0, gamma=0.3, seed=0):
+    """Programs of all pairs of clusters, and their Gram: of those that lie apart few rows are needed."""
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([rng.normal(size=(each, 3)) + apart * rng.normal(size=3) for _ in range(classes)])
+    gram = KernelGram(Kernel("rbf", gamma), X)
+    label = np.repeat(np.arange(classes), each)
+    parts = [np.flatnonzero((label == i) | (label == j)) for j in range(classes) for i in range(j)]
+    points, y = np.concatenate(parts), np.concatenate([np.where(label[p] == label[p[0]], 1.0, -1.0) for p in parts])
+    starts = np.arange(len(parts) + 1) * 2 * each
+    lower, upper = np.where(y > 0, 0.0, -10.0), np.where(y > 0, 10.0, 0.0)
+    return gram, SmallProblems(starts, points, -y, lower, upper, np.ones((1, 1)), np.zeros((len(parts), 1)))
+
+
+def test_rows_are_made_as_steps_ask_for_them_where_these_are_few(monkeypatch):
+    gram, problems = pairs_of_clusters()
+    formed = PrecomputedGram(gram.block(np.arange(gram.n)))
+    expected = solve_small(formed, problems, 1e-6)
+    monkeypatch.setattr(small_problems, "SOLVER_WORK", 1)
+    blocks = []
+    monkeypatch.setattr(KernelGram, "block", lambda self, index: blocks.append(len(index)))
+    before = gram.evals
+    found = solve_small(gram, problems, 1e-6, pieces=Pieces(look=20_000))
+    assert not blocks and 0 < gram.evals - before < gram.n**2
+    assert found.statuses() == expected.statuses() == [Status.CONVERGED] * len(problems)
+    np.testing.assert_allclose(found.proof[:, :2], expected.proof[:, :2], rtol=1e-6)
+    proof = certify_small(gram, problems, found.beta, found.levels)
+    np.testing.assert_allclose(proof, found.proof, atol=1e-9)
+    again = solve_small(gram, problems, 1e-6, threads=3, pieces=Pieces(look=20_000, threads=1))
+    np.testing.assert_array_equal(found.beta, again.beta)
+
+
+def test_a_matrix_is_formed_where_most_rows_are_needed(monkeypatch):
+    gram, problems = pairs_of_clusters(classes=8, each=12, apart=0.0)
+    monkeypatch.setattr(small_problems, "SOLVER_WORK", 1)
+    blocks, block = [], KernelGram.block
+    monkeypatch.setattr(KernelGram, "block", lambda self, index: blocks.append(len(index)) or block(self, index))
+    found = solve_small(gram, problems, 1e-6)
+    assert len(blocks) == 1
+    assert found.statuses() == [Status.CONVERGED] * len(problems)
+
+
+def test_large_problems_that_need_many_rows_are_left_to_others(monkeypatch):
+    monkeypatch.setattr(small_problems, "Sizes", replace(small_problems.Sizes(), matrix=50))
+    sizes = np.full(6, 120)
+    assert not suits(sizes) and suits(sizes, apart=True)
+    assert not suits(np.full(6, 2000), apart=True) and not suits(sizes[:1], apart=True)
+    gram, problems = pairs_of_clusters(apart=6.0, gamma=0.01)
+    assert not solve_small(gram, problems, 1e-6).crowded.any()
+    gram, problems = pairs_of_clusters(apart=0.0)
+    found = solve_small(gram, problems, 1e-6)
+    assert found.crowded.all() and found.statuses() == [Status.EXHAUSTED] * len(problems)
+    formed = PrecomputedGram(gram.block(np.arange(gram.n)))
+    assert solve_small(formed, problems, 1e-6).crowded.all()  # of which no trial tells

@@ -14,18 +14,17 @@ from .limits import DECREASE, LESS, MARGIN
 from .pair_steps import HUGE, Variables, steps_of_pairs, steps_of_singles
 from .roundings import ROUNDED_SOLUTION
 from .small_newton import newton_rounds
-from .small_rows import load_row, times
+from .small_rows import load_row, source_of, times
 
 __all__ = ["certify_slice", "solve_slice"]
 
-LOAD_UP_TO = 32  # variables: up to here a matrix is loaded whole, above by rows as they are needed
+LOAD_UP_TO = 32  # variables: up to here a matrix at hand is loaded whole, above by rows as they are needed
 STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
-NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
 NEWTON_SHARE = 2  # of the work of pair steps, between them
 TINY = np.finfo(np.float64).tiny  # what to divide by instead of 0
 STALL_ROUNDS = 20  # without progress before we give up
 
-CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE = range(6)
+CONVERGED, UNFINISHED, SPENT, STALLED, UNBOUNDED, INFEASIBLE, CROWDED = range(7)
 
 
 @aside
@@ -281,7 +280,8 @@ def certify_slice(
         own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
         x = chosen(beta, order)
         product = np.empty(n)
-        times(x, K, places(place, points, order), own_ridge, own_sign, H, slot, product)
+        source = source_of(K, places(place, points, order))
+        times(x, source, own_ridge, own_sign, H, slot, product)
         own_eps = chosen_or_zero(eps, order)
         own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
         prove(x, product, own_p, own_lower, own_upper, own_eps, own_ridge, edges, levels[q], sums[q], proof[q])
@@ -289,14 +289,17 @@ def certify_slice(
 
 @jit
 def solve_slice(
-    K, own, place, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol, most,
-    finish, room, beta, product, levels, proof, steps, progress, code, single
+    K, own, place, diagonal, starts, points, p, lower, upper, eps, ridge, sign, group, sums, numbers, first, last, tol,
+    most, finish, work, room, beta, product, levels, proof, steps, progress, code, rows, single
 ):  # fmt: skip
     """Problems numbers[first … last] that are unfinished, until ``room`` multiply-adds are used up; 0: only a look.
 
     A problem that is put aside goes on from β as it would have, since v is computed anew at that point anyway.
     ``single`` is None where sums are kept, anything else where there are none: each is compiled when first needed.
-    ``finish``: whether the free variables are solved for even where the first steps have reached tol.
+    ``finish``: whether the free variables are solved for even where the first steps have reached tol; ``work``: by how
+    many multiply-adds at most.
+    K is a matrix, or the points by feature: then rows are made as steps ask for them, and a problem that asks for more
+    than rows[k] of them is CROWDED. The diagonal is that of all points.
     ``own`` is the matrix of a problem that is alone, as it lies in K, or empty: then rows are loaded into fresh memory.
     """
     grouped = sums.shape[1] > 0
@@ -310,6 +313,8 @@ def solve_slice(
         k = numbers[q]
         if code[k] != UNFINISHED:
             continue
+        if rows[k] >= 0:  # when it is put aside depends on the problem alone: so does how many rows it asks for
+            spent, idle = 0, True
         if room > 0 and spent > room:
             break
         n = starts[k + 1] - starts[k]
@@ -318,6 +323,7 @@ def solve_slice(
         H = own if len(own) > 0 else np.empty((n, n))
         own_ridge, own_sign = chosen(ridge, order), chosen(sign, order)
         where = places(place, points, order)
+        source = source_of(K, where)
         slot = np.empty(n, np.int64)
         x, v, rise, fall, diag, Hx = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
         own_p, own_lower, own_upper = chosen(p, order), chosen(lower, order), chosen(upper, order)
@@ -327,9 +333,9 @@ def solve_slice(
             x[r] = beta[order[r]]
             if room == 0:
                 continue  # the matrix is needed only where x is not zero
-            diag[r] = K[where[r], where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
-            if n <= LOAD_UP_TO:
-                load_row(r, K, where, own_ridge, own_sign, H, slot)
+            diag[r] = diagonal[where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
+            if n <= LOAD_UP_TO and rows[k] < 0:
+                load_row(r, source, own_ridge, own_sign, H, slot)
         begun = progress[k, 2] < np.inf
         if not begun:
             progress[k, 2] = 0.0
@@ -337,7 +343,7 @@ def solve_slice(
                 code[k] = INFEASIBLE
                 continue
             without_dust(x, own_lower, own_upper)
-        times(x, K, where, own_ridge, own_sign, H, slot, Hx)
+        times(x, source, own_ridge, own_sign, H, slot, Hx)
         value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
         spent += 2 * n * n
         while True:
@@ -361,8 +367,12 @@ def solve_slice(
                 else:
                     some, _, missing = steps_of_singles(H, slot, parts, MARGIN * tol, limit - made)
                 made += some
+                if missing >= 0 and rows[k] == 0:
+                    code[k] = CROWDED
+                    break
                 if missing >= 0:
-                    load_row(missing, K, where, own_ridge, own_sign, H, slot)
+                    rows[k] -= 1
+                    load_row(missing, source, own_ridge, own_sign, H, slot)
             steps[k] += made
             spent += 2 * n * (made + 2) + n * n
             largest = 0.0
@@ -370,14 +380,14 @@ def solve_slice(
                 largest = max(largest, abs(x[r]))
             if largest > HUGE:
                 code[k] = UNBOUNDED
-            elif steps[k] < most[k] and (finish or made == limit or steps[k] > made):
-                allowed = NEWTON_WORK if made < limit else NEWTON_SHARE * 2 * n * made
+            elif code[k] == UNFINISHED and steps[k] < most[k] and (finish or made == limit or steps[k] > made):
+                allowed = work if made < limit else min(work, NEWTON_SHARE * 2 * n * made)
                 spent += newton_rounds(
-                    K, where, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,
+                    source, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,
                     allowed,
                 )  # fmt: skip
             without_dust(x, own_lower, own_upper)
-            times(x, K, where, own_ridge, own_sign, H, slot, Hx)
+            times(x, source, own_ridge, own_sign, H, slot, Hx)
             value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
             if code[k] != UNFINISHED:
                 break

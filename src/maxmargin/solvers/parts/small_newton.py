@@ -241,7 +241,7 @@ def worth(x, v, p, eps, before, edges, grouped, start):
 
 
 @aside
-def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
+def newton_rounds(source, ridge, sign, H, slot, p, v, x, lower, upper, eps, edges, grouped, most):
     """Solve for the free variables; fix one that blocks the way, free those that want to move; returns the work.
 
     x is better afterwards, or as before.
@@ -269,7 +269,7 @@ def newton_rounds(K, where, ridge, sign, H, slot, p, v, x, lower, upper, eps, ed
             first = count
             for r in range(edges[g], edges[g + 1]):
                 if free[r]:
-                    load_row(r, K, where, ridge, sign, H, slot)
+                    load_row(r, source, ridge, sign, H, slot)
                     F[count] = r
                     reference[count] = first if grouped else -1
                     target[count] = v[r] - eps[r] * direction[r]

@@ -8,13 +8,17 @@ and its matrix is
     H_ij = sign_i sign_j K[points_i, points_j] + ridge_i δ_ij
 
     for each problem
-        H <- a view;  β <- a feasible start;  v <- −(Hβ + p)
+        H <- rows of that matrix, or of the kernel as steps ask for them;  β <- a feasible start;  v <- −(Hβ + p)
         repeat
             pair steps, or single steps without equality constraints (pair_steps.py), some for each variable
             Newton's step on the free variables, from one active set to the next (as finish.py)
             v <- −(Hβ + p) anew
         until the largest violation < tol
         the level of each group, and the certificate of problem.py
+
+Matrix or rows. A matrix costs least where most of its rows are needed. Classes that lie apart need few, which are made
+as steps ask for them: an eighth of the problems tells. Without a matrix problems may be larger than are worth one, and
+those that then ask for many rows are left to another solver.
 
 What a thread does depends on the problem alone, so that results are equal to the bit for any number of threads. The
 leaf (small_leaves.py) puts a problem aside only where v is computed anew, so that it can stop for a look at the clock.
@@ -31,6 +35,7 @@ import numpy as np
 from ... import threads as th
 from ..._jit import read_only
 from ...gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
+from ...gram.points import KERNEL_COST, LONGER
 from ...monitor import Monitor
 from ...problem import QP
 from ...solution import Certificate, Status
@@ -38,6 +43,7 @@ from .fixed_sums import Groups
 from .reach import pair_patience
 from .small_leaves import (
     CONVERGED,
+    CROWDED,
     INFEASIBLE,
     SPENT,
     STALLED,
@@ -61,8 +67,14 @@ __all__ = [
 
 BATCH_POINTS = 2048  # that problems share whose matrix is formed as a whole: 32 MB
 
+NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
+TRIAL = 8  # one problem of so many tells how many rows they need
+FEW = 4  # a problem that is too large for a matrix may ask for this part of its rows before a solver is set up for it,
+SOLVER_WORK = 4_000_000  # and for so many multiply-adds: some 0.3 ms of the millisecond that setting it up takes
+
 STATUS = {
     CONVERGED: Status.CONVERGED,
+    CROWDED: Status.EXHAUSTED,
     STALLED: Status.STALLED,
     UNBOUNDED: Status.UNBOUNDED,
 }
@@ -192,6 +204,11 @@ class SmallSolutions:
     spent: Status = Status.EXHAUSTED  # what it means that some have made as many steps as they may
     stop: Status | None = None  # why some are unfinished
 
+    @property
+    def crowded(self) -> np.ndarray:
+        """Which problems are left to others: too large for a matrix of their own, they need most of its rows."""
+        return self.code == CROWDED
+
     def of(self, problem: int) -> np.ndarray:
         """β of one problem."""
         return self.beta[self.starts[problem] : self.starts[problem + 1]]
@@ -225,9 +242,14 @@ class Batch:
     problems: np.ndarray
 
 
-def suits(sizes: np.ndarray) -> bool:
-    """Whether problems of these sizes are so small that setting up a solver for each would take most of the time."""
-    return int(np.max(sizes)) <= Sizes.matrix
+def suits(sizes: np.ndarray, apart: bool = False) -> bool:
+    """Whether problems of these sizes are so small that setting up a solver for each would take most of the time.
+
+    ``apart``: they may be larger, since a solver is set up for those that turn out to need most of their rows.
+    """
+    if int(np.max(sizes)) <= Sizes.matrix:
+        return True
+    return apart and len(sizes) > 1 and bool(2 * np.count_nonzero(sizes <= Sizes.shrink) > len(sizes))
 
 
 def solve_small(
@@ -241,28 +263,40 @@ def solve_small(
     batches: list[Batch] | None = None,
     pieces: Pieces = PIECES,
     finish: bool = True,
+    work: int = NEWTON_WORK,
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
+
+    Of several problems those that need few rows are solved without a matrix; one of more than 600 variables that needs
+    more is left to others (``crowded``).
 
     Without a limit of steps each problem may take as many as cost what another solver would (reach.py).
 
     ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
     start, with the certificate of that. Without ``finish`` steps end at ``tol``; with it Newton's steps on the free
-    variables follow, which know the solution to its last digits and take about as long as the steps before.
+    variables follow, which know the solution to its last digits and take about as long as the steps before; ``work``: a
+    limit of multiply-adds.
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
-    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish)
-    for batch in batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]:
+    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish, work)
+    batches = batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]
+    if len(problems) > 1:
+        run.solve_by_rows(gram, sum(len(batch.points) ** 2 for batch in batches))
+    for batch in batches:
         run.solve(gram, batch)
     return run.solutions()
 
 
 def certify_small(gram: Any, problems: SmallProblems, beta: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """(problems, 5): the numbers of a Certificate for any coefficients and levels."""
-    K, place = _matrix(as_gram(gram), np.unique(problems.points))
+    gram = as_gram(gram)
+    K, place = gram.exact_by_feature(int(problems.sizes.max())), np.arange(gram.n)
+    if K is None:
+        matrix, place = _matrix(gram, np.unique(problems.points))
+        K = read_only(matrix)
     proof = np.empty((len(problems), len(PROOF)))
-    certify_slice(read_only(K), place, *_arrays(problems), 0, len(problems), beta, levels, proof)
+    certify_slice(K, place, *_arrays(problems), 0, len(problems), beta, levels, proof)
     return proof
 
 
@@ -280,10 +314,11 @@ class _Run:
         start: np.ndarray | None,
         pieces: Pieces,
         finish: bool,
+        work: int,
     ) -> None:
         count, n = len(problems), len(problems.points)
         self.problems, self.tol, self.threads, self.monitor, self.pieces = problems, tol, threads, monitor, pieces
-        self.finish = finish
+        self.finish, self.newton_work = finish, work
         most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
         self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
         self.most = np.full(count, most, np.int64)
@@ -295,32 +330,69 @@ class _Run:
         self.progress = np.full((count, 3), np.inf)  # least objective, least violation, rounds since (inf: not begun)
         self.code = np.full(count, UNFINISHED, np.int64)
         self.work = (pieces.problem + pieces.variable * problems.sizes * problems.sizes).astype(np.int64)
+        self.rows = np.full(count, -1, np.int64)  # that each may still ask for alone; −1: any number
         holds_zero = bool((problems.lower <= 0).all() and (problems.upper >= 0).all()) and not problems.sums.any()
         self.from_zero = start is None and holds_zero
         self.stop: Status | None = None
 
+    def solve_by_rows(self, gram: Gram, entries: int) -> None:
+        """Several problems by rows that are made as steps ask for them, if a trial tells that these are few.
+
+        ``entries``: those of the matrices that the problems would need.
+        """
+        sizes = self.problems.sizes
+        small = sizes <= Sizes.matrix
+        fits = np.flatnonzero(sizes <= Sizes.shrink)
+        points = gram.exact_by_feature(int(sizes[fits].max(initial=0)))
+        if points is not None:
+            a_row = sizes * (len(points.values) + KERNEL_COST)
+            matrix = entries * (len(points.values) / LONGER + KERNEL_COST) if small.all() else np.inf
+            if matrix > TRIAL * SOLVER_WORK:
+                most = np.where(small, sizes, np.minimum(sizes // FEW, SOLVER_WORK // a_row))
+                self.rows[:] = most
+                trial, rest = fits[::TRIAL], np.delete(fits, slice(None, None, TRIAL))
+                self._finish(gram, points, NO_MATRIX, np.arange(gram.n), trial)
+                work = ((most - self.rows) * a_row)[trial].sum()
+                if TRIAL * work < matrix and 2 * np.count_nonzero(self.code[trial] == CROWDED) <= len(trial):
+                    self._finish(gram, points, NO_MATRIX, np.arange(gram.n), rest)
+                gram.cost.evals += int((most - self.rows) @ sizes)
+                self.rows[:] = -1
+        self.code[~small & (self.code == UNFINISHED)] = CROWDED
+
     def solve(self, gram: Gram, batch: Batch) -> None:
-        """The problems of a batch, a few milliseconds of each thread at a time."""
-        waiting = batch.problems
+        """The problems of a batch that are unfinished, by the matrix of their points."""
+        waiting = batch.problems[self.code[batch.problems] == UNFINISHED]
+        if not len(waiting):
+            return
         self.stop = self.stop or self.monitor.stop_now()
         if self.stop is not None and self.from_zero:  # Hβ is known without H
-            self._pass(read_only(NO_MATRIX), NO_MATRIX, np.full(gram.n, -1), waiting, 0, self.threads)
+            nothing = read_only(NO_MATRIX), NO_MATRIX, np.full(gram.n, -1), np.zeros(0)
+            self._pass(*nothing, waiting, 0, self.threads)
             return
-        K, place = _matrix(gram, batch.points)
+        points = batch.points
+        if len(waiting) < len(batch.problems):
+            starts = self.problems.starts
+            points = np.unique(np.concatenate([self.problems.points[starts[q] : starts[q + 1]] for q in waiting]))
+        K, place = _matrix(gram, points)
         # Leaves do not write to it, but are compiled for arrays that could be written to.
         own = K if K.flags.writeable and self._alone(place, len(K)) else NO_MATRIX
-        K = read_only(K)
-        room = self.pieces.look
+        self._finish(gram, read_only(K), own, place, waiting)
+
+    def _finish(self, gram: Gram, K: Any, own: np.ndarray, place: np.ndarray, waiting: np.ndarray) -> None:
+        """Steps on these problems, a few milliseconds of each thread at a time."""
+        room, numbers = self.pieces.look, waiting
+        diagonal = K.diagonal() if isinstance(K, np.ndarray) else gram.diag()
         while len(waiting) and self.stop is None:
             done = np.cumsum(self.work[waiting])
             count = max(1, int(np.searchsorted(done, room * self.pieces.slices)))
             now, later = waiting[:count], waiting[count:]
-            self._pass(K, own, place, now, room, self.threads if done[count - 1] > self.pieces.threads else 1)
+            threads = self.threads if done[count - 1] > self.pieces.threads else 1
+            self._pass(K, own, place, diagonal, now, room, threads)
             waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
             self.stop = self._report(gram)
         if len(waiting):
-            self._pass(K, own, place, waiting, 0, self.threads)  # a certificate for where they are
-        bad = batch.problems[self.code[batch.problems] == INFEASIBLE]
+            self._pass(K, own, place, diagonal, waiting, 0, self.threads)  # a certificate for where they are
+        bad = numbers[self.code[numbers] == INFEASIBLE]
         if len(bad):
             raise ValueError(
                 f"feasible QPs were asked for; found {len(bad)} (the first is number {bad[0]}) in which a group of "
@@ -334,14 +406,21 @@ class _Run:
         return not changed and len(problems) == 1 and np.array_equal(place[problems.points], np.arange(n))
 
     def _pass(
-        self, K: np.ndarray, own: np.ndarray, place: np.ndarray, numbers: np.ndarray, room: int, threads: int
+        self,
+        K: Any,
+        own: np.ndarray,
+        place: np.ndarray,
+        diagonal: np.ndarray,
+        numbers: np.ndarray,
+        room: int,
+        threads: int,
     ) -> None:
-        shared = (*_arrays(self.problems), numbers)
-        found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code)
-        single = None if self.problems.sums.shape[1] else True
+        shared = (diagonal, *_arrays(self.problems), numbers)
+        found = (self.beta, self.product, self.levels, self.proof, self.steps, self.progress, self.code, self.rows)
+        single, newton = None if self.problems.sums.shape[1] else True, (self.finish, self.newton_work)
 
         def leaf(first: int, last: int) -> None:
-            solve_slice(K, own, place, *shared, first, last, self.tol, self.most, self.finish, room, *found, single)
+            solve_slice(K, own, place, *shared, first, last, self.tol, self.most, *newton, room, *found, single)
 
         th.spread(leaf, len(numbers), threads, grain=1, align=1)
 

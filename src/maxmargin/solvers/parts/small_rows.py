@@ -1,23 +1,62 @@
-"""Rows of H for one small problem at a time, loaded from the matrix that many problems share (small_leaves.py)."""
+"""Rows of H for one small problem at a time (small_leaves.py).
+
+They are loaded from a matrix that many problems share, or made from the problem's own points when a step asks for them.
+"""
 
 from __future__ import annotations
 
-from ..._jit import aside, helper
+import numpy as np
 
-__all__ = ["add_row", "load_row", "times"]
+from ..._jit import aside, by_types, helper
+from ...gram.columns import Columns, kernel_row
+
+__all__ = ["add_row", "load_row", "source_of", "times"]
+
+
+@by_types
+def source_of(K, where):
+    """What rows of a problem come from, whose variable r is the point where[r] of K: a matrix, or points by feature."""
+
+    def shared(K, where):
+        return K, where
+
+    def own(K, where):
+        values, norms = np.empty((len(K.values), len(where))), np.empty(len(where))
+        for r in range(len(where)):
+            norms[r] = K.norms[where[r]]
+        for f in range(len(values)):
+            for r in range(len(where)):
+                values[f, r] = K.values[f, where[r]]
+        return Columns(values, norms, K.kernel)
+
+    return shared if hasattr(K, "ndim") else own
+
+
+@by_types
+def _fill(i, source, row):
+    """Row i of the matrix on a problem's points."""
+
+    def copied(i, source, row):
+        K, where = source
+        entries = K[where[i]]
+        for c in range(len(where)):
+            row[c] = entries[where[c]]
+
+    def made(i, source, row):
+        kernel_row(i, source, row)
+
+    return copied if len(source) == 2 else made
 
 
 @aside
-def load_row(i, K, where, ridge, sign, slab, slot):
-    """Row i of H, if it is not there yet, in the place of the same number; where[r] is the row of variable r in K."""
+def load_row(i, source, ridge, sign, slab, slot):
+    """Row i of H, if it is not there yet, in the place of the same number."""
     if slot[i] >= 0:
         return
-    source = K[where[i]]
     row = slab[i]
-    for c in range(len(where)):
-        row[c] = source[where[c]]
+    _fill(i, source, row)
     if len(sign) > 0:
-        for c in range(len(where)):
+        for c in range(len(row)):
             row[c] *= sign[i] * sign[c]
     if len(ridge) > 0:
         row[i] += ridge[i]
@@ -32,12 +71,12 @@ def add_row(change, row, to):
 
 
 @helper
-def times(x, K, where, ridge, sign, slab, slot, product):
+def times(x, source, ridge, sign, slab, slot, product):
     """product = Hx."""
     n = len(x)
     for c in range(n):
         product[c] = 0.0
     for r in range(n):
         if x[r] != 0.0:
-            load_row(r, K, where, ridge, sign, slab, slot)
+            load_row(r, source, ridge, sign, slab, slot)
             add_row(x[r], slab[r], product)
