@@ -241,3 +241,16 @@ def test_duplicates_of_a_part_are_numbered_in_its_order(sparse):
             equal = (points[:, None] == points).all(axis=2)
             np.testing.assert_array_equal(one.duplicates(), equal.argmax(axis=1))
             np.testing.assert_allclose(one.exact.norms, (points * points).sum(axis=1))
+
+
+def test_the_diagonal_of_a_function_takes_few_calls():
+    calls = []
+
+    def product(A, B):
+        calls.append(len(A) * len(B))
+        return A @ B.T
+
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    np.testing.assert_allclose(CallableGram(product, X).diag(), (X * X).sum(axis=1))
+    assert len(calls) <= 13 and sum(calls) <= 8 * len(X)
+    assert len(CallableGram(product, X[:0]).diag()) == 0
