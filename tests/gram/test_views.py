@@ -166,3 +166,15 @@ def test_variables_of_a_point_are_looked_at_once_and_no_others():
         np.testing.assert_allclose(combine(index, coef, at), whole[at], rtol=1e-12)
         assert tiled.evals - before == 3 * 4
         np.testing.assert_array_equal(combine(np.array([7, 57]), np.array([1.0, -1.0]), at), 0.0)  # they cancel
+
+
+def test_both_variables_of_a_point_share_its_row():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    gram = KernelGram(Kernel("rbf", 0.5), X)
+    K, tiled = gram.dense(), Tiled(KernelGram(Kernel("rbf", 0.5), X))
+    index, slots = np.array([3, 23, 7, 30]), np.array([5, 0, 2, 1])
+    out = np.zeros((6, 40), tiled.dtype)
+    tiled.rows(index, out, slots)
+    np.testing.assert_array_equal(out[slots], np.tile(K, (2, 2))[index].astype(tiled.dtype))
+    np.testing.assert_array_equal(tiled.rows(index), out[slots])
+    assert tiled.evals == 2 * 3 * len(X)  # 3 points, twice

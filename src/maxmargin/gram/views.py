@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from .. import threads as th
 from .base import Factor, Gram, Pairs
+from .matrix_leaves import copy_rows
 
 __all__ = ["Ridged", "Shifted", "Signed", "Tiled", "View"]
 
@@ -174,10 +176,14 @@ class Tiled(View):
         self.n = len(self.point)
 
     def rows(self, index: np.ndarray, out: np.ndarray | None = None, slots: np.ndarray | None = None) -> np.ndarray:
-        block = self.inner.rows(self.point[index])[:, self.point]
+        points, row = np.unique(self.point[index], return_inverse=True)  # of both variables of a point once
+        block, columns = self.inner.rows(points), self.point
         if out is None:
-            return block
-        out[slots] = block
+            return block[np.ix_(row, columns)]
+        pieces = th.grain(self.n)
+        th.spread(
+            lambda a, b: copy_rows(block, row, columns, out, slots, a, b), len(row), self.threads, pieces, align=1
+        )
         return out
 
     def diag(self) -> np.ndarray:
