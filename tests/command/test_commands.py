@@ -241,6 +241,21 @@ def test_cross_validation():
     )
 
 
+@libsvm
+def test_folds_that_lack_a_class(tmp_path):
+    """LIBSVM predicts the only class that is left, and takes weights of those that are not."""
+    data = tmp_path / "rare"
+    data.write_text("1 1:1\n2 1:2\n2 1:3\n2 1:4\n2 1:2.5\n")
+    assert theirs("svm-train", "-q", "-v", 5, data) == "Cross Validation Accuracy = 80%\n"
+    for words in (["-v", 5], ["-v", 2], ["-v", 3, "-w1", 5, "-w2", 2], ["--linear", "-v", 5]):
+        found = run("train", *words, data)
+        assert found.out == "Cross Validation Accuracy = 80%\n", found
+        assert "found one without others than 2" in found.err
+    data.write_text("1 1:1\n3 1:7\n3 1:7.5\n" + "".join(f"2 1:{k}\n" for k in (2, 3, 4, 2.5, 2.7)))
+    found = run("train", "-v", 4, "-w1", 5, data)
+    assert found.code == 0 and "WARNING: class label 1 specified in weight is not found" in found.err
+
+
 def test_a_grid():
     found = run("cv", "-v", 3, "--log2c", "-1,3,2", "--log2g", "0,-4,-2", "three")
     assert len(found.lines) == 10
@@ -331,6 +346,15 @@ def test_info(tmp_path):
     said = run("info", tmp_path / "three.mm").out
     for word in ("SVC", "rbf", "gamma", "1 2 3", "support vectors", "relative gap", "decomposition"):
         assert word in said
+
+
+@liblinear
+@pytest.mark.parametrize("data", ["two", "three"])
+def test_info_of_logistic_regression(data, tmp_path):
+    theirs("liblinear-train", "-s", 0, data, tmp_path / "model")
+    said = json.loads(run("info", "--json", tmp_path / "model").out)
+    assert said["machine"] == "LogisticRegression" and said["probabilities"]
+    assert said["rho"] == [0.0] * (3 if data == "three" else 1)
 
 
 def test_a_time_limit_leaves_a_model_and_a_warning(tmp_path):

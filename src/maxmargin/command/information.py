@@ -26,11 +26,12 @@ def tell(path: str, as_json: bool) -> int:
 
 def _facts(path: str) -> dict[str, Any]:
     machine = load_model(path)
+    logistic = "Logistic" in type(machine).__name__ or hasattr(machine, "estimators_")  # a model of LIBLINEAR's
     facts: dict[str, Any] = {
         "file": path,
         "bytes": os.path.getsize(path),
         "format": model_format(path),
-        "machine": type(machine).__name__,
+        "machine": "LogisticRegression" if logistic else type(machine).__name__,
         "features": int(machine.n_features_in_),
     }
     if hasattr(machine, "kernel"):
@@ -45,9 +46,11 @@ def _facts(path: str) -> dict[str, Any]:
         facts["support_vectors"] = int(np.sum(machine.n_support_))
         if np.ndim(machine.n_support_) and hasattr(machine, "classes_"):
             facts["support_vectors_by_class"] = machine.n_support_.tolist()
-    if len(machine.intercept_) <= 10:
-        facts["rho"] = [-b for b in machine.intercept_.tolist()]
-    facts["probabilities"] = has_probabilities(machine)
+    each = getattr(machine, "estimators_", [machine])  # several classes, each against the rest
+    intercepts = np.concatenate([one.intercept_ for one in each])
+    if len(intercepts) <= 10:
+        facts["rho"] = [0.0 - b for b in intercepts.tolist()]  # not -0
+    facts["probabilities"] = logistic or has_probabilities(machine)
     if hasattr(machine, "certificate_"):
         found = machine.certificate_
         facts["status"] = machine.status_.value

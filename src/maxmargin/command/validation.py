@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -24,26 +25,29 @@ def folds_of(samples: Samples, settings: Settings, folds: int, seed: int) -> lis
         raise typer.BadParameter(f"-v {folds}: cross-validation needs two folds or more")
     if folds > n:
         raise ValueError(f"{folds} folds were asked for; found {n} samples; use at most as many folds as samples")
-    if settings.classifies:
-        least = int(np.unique(samples.y, return_counts=True)[1].min())
-        if least >= 2:
-            chosen = StratifiedKFold(min(folds, n), shuffle=True, random_state=seed)
-            import warnings
-
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of classes with fewer samples than folds
-                if least >= folds:
-                    return list(chosen.split(np.zeros(n), samples.y))
+    if settings.classifies and np.unique(samples.y, return_counts=True)[1].max() >= folds:
+        chosen = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of classes with fewer samples than folds
+            return list(chosen.split(np.zeros(n), samples.y))
     return list(KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n)))
 
 
 def out_of_fold(samples: Samples, settings: Settings, folds: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The prediction of each sample by a machine that has not seen it."""
-    labels = np.unique(samples.y) if settings.classifies else None
     found: Any = None
     for train, test in folds:
+        labels = np.unique(samples.y[train]) if settings.classifies else None
         machine = settings.estimator(labels)
-        if settings.precomputed:
+        if labels is not None and len(labels) == 1:  # LIBSVM goes on, too
+            warnings.warn(
+                f"two classes or more were asked for in each fold; found one without others than {labels[0]}, which it "
+                "predicts; use fewer folds, or more samples of the others",
+                UserWarning,
+                stacklevel=2,
+            )
+            some = np.full(len(test), labels[0], samples.y.dtype)
+        elif settings.precomputed:
             machine.fit(np.ascontiguousarray(samples.X[np.ix_(train, train)]), samples.y[train])
             some = machine.predict(np.ascontiguousarray(samples.X[np.ix_(test, train)]))
         else:
