@@ -59,6 +59,7 @@ def test_a_dark_picture_is_darker(folder):
         (["plot", "path", "model", "data"], 1, "a linear machine was asked for; found SVC"),
         (["plot", "features", "model"], 1, "the importance of features was asked for; found SVC"),
         (["plot", "margin", "model", "data", "-o", "m.xyz"], 1, "name it .png, .svg or .pdf"),
+        (["plot", "margin", "model", "data", "-o", "no/m.png"], 1, "no/m.png: it cannot be written"),
     ],
 )
 def test_what_is_wrong_is_told(folder, monkeypatch, words, code, message):

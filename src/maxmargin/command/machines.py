@@ -23,6 +23,8 @@ LINEAR_TYPES: dict[int, tuple[str, dict[str, Any]]] = {
     21: ("LinearOneClassSVM", {}),
 }
 LOGISTIC = (0, 6, 7)
+NO_BIAS = -1.0  # of -B, where it is not given
+LINEAR_KERNEL = (0, 2)  # of -t: linear, and what it is where it is not given
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,10 @@ class Settings:
             raise typer.BadParameter(
                 f"-s {self.number} is not in 0..{len(TYPES) - 1}; for LIBLINEAR's numbers add --linear"
             )
+        if not self.linear and (self.bias != NO_BIAS or self.free_bias):
+            raise typer.BadParameter("-B and -R are for --linear: machines with kernels have a free bias")
+        if self.linear and (self.gamma is not None or self.kernel_type not in LINEAR_KERNEL):
+            raise typer.BadParameter("-t and -g are of kernels, and --linear has none; leave them out")
         if self.linear and self.free_bias and self.bias != 1:
             raise typer.BadParameter("-R needs -B 1: a bias that is not penalised")
         if self.probability and self.linear:

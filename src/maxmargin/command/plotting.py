@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from ..files.errors import FileError
 from .saying import Speaker
 
 __all__ = ["KINDS", "draw"]
@@ -41,6 +42,8 @@ def draw(
         display.figure_.savefig(path, dpi=DOTS, bbox_inches="tight")
     except ValueError as problem:  # an ending that matplotlib does not know
         raise ValueError(f"a picture {path} was asked for; found that {problem}; name it .png, .svg or .pdf") from None
+    except OSError as problem:
+        raise FileError(path, f"it cannot be written: {problem.strerror or problem}; name another file") from None
     Speaker(quiet, False).line(f"Plot written to {path}")
     return 0
 
@@ -56,7 +59,7 @@ def check(kind: str, data: str | None) -> None:
 def _display(kind: str, model: str, data: str | None, target: str | None, format: str | None, dark: bool) -> Any:
     import numpy as np
 
-    from ..files import FileError, load_model
+    from ..files import load_model
     from .prediction import _both
     from .reading import whole_labels
 

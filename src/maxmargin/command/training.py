@@ -8,9 +8,10 @@ import time
 from typing import Any
 
 import numpy as np
+import typer
 
 from ..estimators.base import dense
-from ..files import FileError, has_probabilities, save_model
+from ..files import MODEL_FORMATS, FileError, has_probabilities, save_model
 from ..files.checkpoints import Keeper, fingerprint, read_checkpoint
 from ..monitor import keep_interrupted
 from ..solution import Status
@@ -42,6 +43,7 @@ def train_model(
         raise FileError(data, "samples from a pipe have no name to call the model after; name a MODEL, too")
     path = model if model is not None else os.path.basename(data) + ".model"
     kind = model_format or _usual_format(path, settings)
+    _check_format(kind, settings)
     _check_place(path)
     started = time.perf_counter()
     samples = read_samples(data, settings, target, format)
@@ -98,6 +100,15 @@ def _usual_format(path: str, settings: Settings) -> str:
     if path.lower().endswith((".mm", ".zip")):
         return "maxmargin"
     return "liblinear" if settings.linear else "libsvm"
+
+
+def _check_format(kind: str, settings: Settings) -> None:
+    """An error now, not after an hour, where the format does not hold such a machine."""
+    if kind not in MODEL_FORMATS:
+        raise typer.BadParameter(f"--model-format {kind} is none of {', '.join(MODEL_FORMATS)}")
+    if kind != "maxmargin" and (kind == "liblinear") != settings.linear:
+        right = "liblinear" if settings.linear else "libsvm"
+        raise typer.BadParameter(f"--model-format {kind} holds no {settings.machine}; use {right} or maxmargin")
 
 
 def _check_place(path: str) -> None:

@@ -17,6 +17,8 @@ from .saying import Speaker, scores
 
 __all__ = ["cross_validate", "folds_of", "out_of_fold", "search"]
 
+WITHOUT_GAMMA = (0, 4)  # of -t: linear, precomputed
+
 
 def folds_of(samples: Samples, settings: Settings, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and test samples of each fold; each has its share of every class."""
@@ -95,6 +97,8 @@ def search(
 ) -> int:
     """Every C with every gamma; the last line is the best: C, gamma, score, as grid.py writes it."""
     costs, gammas = _powers(log2c, "--log2c") or [None], _powers(log2g, "--log2g") or [None]
+    if log2g is not None and (settings.linear or settings.kernel_type in WITHOUT_GAMMA):
+        raise typer.BadParameter("--log2g is for kernels that have a gamma: -t 1, 2 or 3")
     speaker = Speaker(quiet, as_json)
     samples = read_samples(data, settings, target, format)
     parts = folds_of(samples, settings, folds, seed)

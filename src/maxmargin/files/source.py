@@ -157,6 +157,8 @@ def atomic(path: str | os.PathLike, mode: str = "wb") -> Iterator[Any]:
     """A file to write to that takes its name when all is written: nobody ever reads half of it, not after a crash."""
     target = os.path.realpath(os.fspath(path))  # what a link points to is replaced, not the link
     draft = f"{target}.{os.getpid()}.part"
+    if os.path.isdir(target):
+        raise FileError(path, "a file to write to was asked for; found a folder; name a file in it")
     if os.path.exists(target) and not os.path.isfile(target):  # a pipe or a device has no half
         with open(target, mode) as file:
             yield file
