@@ -217,6 +217,16 @@ def test_sweeps_go_on_along_their_way_where_that_is_better():
     assert 1.5 * sweeps < problem.solve(Goal(gap=1e-5), Monitor()).n_iter
 
 
+@pytest.mark.parametrize("scale", [1e-5, 1e-6, 1e-8])
+def test_all_classes_on_tiny_features_have_a_dual_value(scale):
+    """w = 0 costs C for each sample, and no dual value lies above that: not by what ‖x‖² makes of rounding either."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = scale * rng.normal(size=(12, 3)), np.arange(12) % 4
+        found = LinearSVC(multi_class="crammer_singer", fit_intercept=False, C=10.0).fit(X, y).certificate_
+        assert found.primal >= found.dual > 0.0 and found.dual <= 120.0 * (1.0 + 1e-13)
+
+
 def test_a_round_averages_what_its_sweeps_have_found(monkeypatch):
     X, y = load_digits(return_X_y=True)
     X = sp.csr_array(X / 16.0)

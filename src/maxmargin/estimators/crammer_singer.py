@@ -145,6 +145,7 @@ class AllClasses:
 
     def _further(self, alpha: np.ndarray, before: np.ndarray, rows: tuple) -> Any:
         """The best of α and points further along the way from ``before``, brought inside, with its weights."""
+        alpha = inside(alpha, self.labels, self.cost)  # steps are divided by ‖x‖²: of 1e-12 they miss sums by 1e-4
         W = combined(*rows, alpha, self.width)  # anew: sums of many steps have lost digits
         way, length, value, best = alpha - before, 1.0, self._dual(W, alpha), (alpha, W)
         while way.any():
