@@ -227,6 +227,16 @@ def test_all_classes_on_tiny_features_have_a_dual_value(scale):
         assert found.primal >= found.dual > 0.0 and found.dual <= 120.0 * (1.0 + 1e-13)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_two_classes_at_once_in_single_precision_are_those_samples(form):
+    """Rows times √2 are not rounded to float32: with a large C the objective would see it."""
+    X = np.random.default_rng(1).normal(size=(30, 3)).astype(np.float32)
+    y = (X[:, 0] > 0.0).astype(int)
+    model = LinearSVC(multi_class="crammer_singer", C=1e5, fit_intercept=False, max_iter=-1).fit(form(X), y)
+    W = np.vstack([-0.5 * model.coef_, 0.5 * model.coef_])
+    assert model.certificate_.primal == pytest.approx(together(X.astype(float), y, W, np.zeros(2), 1e5), rel=1e-7)
+
+
 def test_a_round_averages_what_its_sweeps_have_found(monkeypatch):
     X, y = load_digits(return_X_y=True)
     X = sp.csr_array(X / 16.0)

@@ -139,7 +139,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
             cost = weight[present] * self.class_weight_[labels]
             return rows, [Problem(formulation, np.arange(rows.n), labels, cost)]
         if together:
-            rows = Rows.of(self._stretch * rows.matrix(), self.n_jobs)
+            rows = Rows.of(self._stretch * rows.matrix().astype(np.float64), self.n_jobs)  # in float32 other rows
         phi = self._fit_functions(X, y[present], weight[present])
         formulation = self._with_functions(formulation, phi)
         problems = []
