@@ -229,6 +229,11 @@ class Monitor:
         if owner.deadline < math.inf:
             owner.reserved = seconds(beta)
 
+    @property
+    def tells(self) -> bool:
+        """Whether somebody is told of steps on the way."""
+        return self.callback is not None or self.keeper is not None or self.verbose
+
     def wants_primal(self) -> bool:
         """Whether it is time for another primal value."""
         now = self.seconds

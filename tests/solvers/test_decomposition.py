@@ -20,9 +20,10 @@ from cases import (
 from maxmargin.formulations import CSVC, EpsilonSVR, NuSVC, NuSVR, OneClass, Samples
 from maxmargin.goal import Goal
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
+from maxmargin.monitor import Monitor
 from maxmargin.problem import QP
 from maxmargin.solution import Status
-from maxmargin.solvers import SMO, Decomposition, solve
+from maxmargin.solvers import SMO, Decomposition, decomposition, solve
 from maxmargin.solvers.parts.duplicates import merge_duplicates
 from maxmargin.solvers.parts.fixed_sums import Groups, feasible
 from referee import naive_kernel
@@ -288,3 +289,30 @@ def test_working_sets_out_of_range(working_set):
 def test_unknown_selection():
     with pytest.raises(ValueError, match="selection='best' was asked for"):
         Decomposition(selection="best")
+
+
+@every_variant
+@pytest.mark.parametrize("start", [False, True])
+def test_a_leaf_makes_all_steps_of_a_small_problem(variant, start, monkeypatch):
+    qp = plain_problem(variant, "rbf", make_data("plain"))
+    before = Decomposition().solve(qp, Goal(violation=1e-3)).beta if start else None
+    expected = Decomposition().solve(qp, Goal(violation=1e-6))
+    if qp.ridge is None:
+        monkeypatch.setattr(decomposition, "Run", None)
+    found = Decomposition(whole=True).solve(qp, Goal(violation=1e-6), before)
+    assert found.status is Status.CONVERGED and found.certificate.violation <= 1e-6
+    assert found.certificate.dual == pytest.approx(expected.certificate.dual, rel=1e-6, abs=1e-9)
+    assert found.certificate.relative_gap <= 1e-6
+
+
+def test_a_leaf_keeps_limits_of_steps():
+    qp = plain_problem(Variant("c_svc", CSVC(C=1e4)), "rbf", make_data("plain"))
+    assert Decomposition(whole=True).solve(qp, Goal(violation=1e-9, max_iter=7)).status is Status.MAX_ITERATIONS
+    assert Decomposition(whole=True, patience=0.01).solve(qp, Goal(violation=1e-9)).status is Status.EXHAUSTED
+
+
+def test_who_is_told_of_steps_is_told_of_all():
+    told = []
+    qp = plain_problem(Variant("c_svc", CSVC(C=10.0)), "rbf", make_data("plain"))
+    Decomposition(whole=True).solve(qp, Goal(violation=1e-6), monitor=Monitor(callback=lambda step: told.append(step)))
+    assert len(told) > 1

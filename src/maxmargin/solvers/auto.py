@@ -179,7 +179,7 @@ class Auto:
             few = form.rows.d <= NEWTON_UP_TO
             return [Try("newton"), interior, *apart] if few else [Try("sor"), Try("newton"), *apart]
         if qp.n <= (Sizes.matrix if goal.exact else TINY) and pairs_keep(qp):
-            return [Try("decomposition", pair_trial(qp)), interior, Try("sor")]
+            return [Try("decomposition", pair_trial(qp) | {"whole": True}), interior, Try("sor")]
         if form.rows.stored and screens(qp):
             return [interior]
         if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
@@ -207,7 +207,7 @@ class Auto:
             return [*lowered, Try("decomposition"), *last]
         return [
             *lowered,
-            Try("decomposition", partial(pair_trial, qp)),
+            Try("decomposition", lambda: pair_trial(qp) | {"whole": True}),
             *newton,
             Try("interior-point", cold=True),
             *[columns] * (rank == 0),

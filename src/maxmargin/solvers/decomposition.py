@@ -36,11 +36,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..goal import Goal
-from ..gram import once_more
+from ..gram import as_gram, once_more
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, close
+from .parts.by_leaf import ByLeaf
 from .parts.chosen_rows import ChosenRows
 from .parts.duplicates import merge_duplicates
 from .parts.fixed_sums import Groups, feasible, midway
@@ -69,6 +70,7 @@ class Decomposition:
     shrinking: bool = True  # leave out variables that are stuck at a bound
     growing: bool = True  # start from a sample that grows
     merging: bool = True  # duplicate points become one point with a larger box
+    whole: bool = False  # a leaf makes all steps on up to 600 variables, where nobody is told of them, and no ridge
     newton: bool = True  # solve for the free variables at the end, where that is cheap
     patience: float = np.inf  # pair steps a variable, at most; more where they look at fewer than all variables
     cache_size: float | str = "auto"  # megabytes for kernel rows
@@ -86,8 +88,7 @@ class Decomposition:
             raise ValueError(
                 f"working_set={self.working_set} was asked for; found outside 2 … 4096; choose a size in that range"
             )
-        if self.selection not in ("second-order", "steepest"):
-            known = '"second-order" and "steepest"'
+        if self.selection not in (known := ("second-order", "steepest")):
             raise ValueError(f"selection={self.selection!r} was asked for; found {known}; choose one")
 
     @once_more
@@ -98,7 +99,13 @@ class Decomposition:
 
         Iterations are pair steps; without a limit 100 a variable and at least ten million, as LIBSVM.
         """
-        run = Run(self, qp, goal, monitor or Monitor())
+        monitor = monitor or Monitor()
+        if self.whole and qp.n <= self.sizes.matrix and qp.ridge is None and not monitor.tells:
+            leaf = ByLeaf.solve(qp, goal, start, monitor, self.patience, self.newton)
+            found, start = Answer(leaf.beta, leaf.eta, qp.certificate(leaf.beta, leaf.eta)), leaf.beta
+            if goal.met(found.certificate) or leaf.reason not in NEAR:
+                return close(qp, goal, found, leaf.reason, leaf.n_iter, monitor, as_gram(qp.H).evals)
+        run = Run(self, qp, goal, monitor)
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)
 
@@ -258,8 +265,7 @@ class Run(ChosenRows):
 
     def minimise(self, part: PartWithSums, *tol: float) -> tuple[Status, np.ndarray | None]:
         """Steps until the violation on this part is below tol, or until there are variables to leave out."""
-        working = np.zeros(0, np.int64)
-        progress = Progress(self.sizes.stall)
+        working, progress = np.zeros(0, np.int64), Progress(self.sizes.stall)
         while True:
             m, M = part.levels()
             violation, objective = float((m - M).max()), part.objective()
@@ -327,8 +333,7 @@ class Run(ChosenRows):
 
     def _improve(self, part: PartWithSums, levels: Levels, W: np.ndarray, tol: float) -> None:
         """Minimise over the working set, then bring v up to date everywhere."""
-        m, M = levels
-        tol = max(INNER_TOL * float((m - M).max()), 0.5 * tol)
+        tol = max(INNER_TOL * float((levels[0] - levels[1]).max()), 0.5 * tol)
         fresh = self.cache.slot[W] < 0
         q, slots, found = len(W), self.fetch_with_next(part, levels, W), part.variables.take(W)
         K = self.block(part, W, slots)
