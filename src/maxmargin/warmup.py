@@ -75,6 +75,9 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "LinearSVC, all classes at once", fit(LinearSVC(multi_class="crammer_singer"), few, three)
     yield "SVC with probabilities of three classes", lambda: SVC(probability=True).fit(few, three).predict_proba(few)
     yield "SVC, linear kernel, three classes", fit(SVC(kernel="linear"), few, three)
+    six = np.digitize(score, np.quantile(score, np.arange(1, 6) / 6))
+    for kernel in ("rbf", "linear"):  # rows of pairs as steps ask for them
+        yield f"SVC, {kernel} kernel, six classes", fit(SVC(kernel=kernel, max_iter=STEPS), X, six)
     yield "SVC, squared hinge by newton", fit(SVC(loss="squared_hinge", solver="newton"), X, score > 0)
     yield "samples in LIBSVM's format", _read_samples
     yield "LinearSVC, hinge, iris", fit(LinearSVC(loss="hinge"), *load_iris(return_X_y=True))  # by way of an estimate

@@ -350,7 +350,7 @@ class _Run:
             if matrix > TRIAL * SOLVER_WORK:
                 most = np.where(small, sizes, np.minimum(sizes // FEW, SOLVER_WORK // a_row))
                 self.rows[:] = most
-                trial, rest = fits[::TRIAL], np.delete(fits, slice(None, None, TRIAL))
+                trial, rest = fits[::TRIAL].copy(), np.delete(fits, slice(None, None, TRIAL))
                 self._finish(gram, points, NO_MATRIX, np.arange(gram.n), trial)
                 work = ((most - self.rows) * a_row)[trial].sum()
                 if TRIAL * work < matrix and 2 * np.count_nonzero(self.code[trial] == CROWDED) <= len(trial):
@@ -381,7 +381,7 @@ class _Run:
     def _finish(self, gram: Gram, K: Any, own: np.ndarray, place: np.ndarray, waiting: np.ndarray) -> None:
         """Steps on these problems, a few milliseconds of each thread at a time."""
         room, numbers = self.pieces.look, waiting
-        diagonal = K.diagonal() if isinstance(K, np.ndarray) else gram.diag()
+        diagonal = K.diagonal().copy() if isinstance(K, np.ndarray) else gram.diag()
         while len(waiting) and self.stop is None:
             done = np.cumsum(self.work[waiting])
             count = max(1, int(np.searchsorted(done, room * self.pieces.slices)))
