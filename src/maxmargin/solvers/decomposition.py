@@ -97,14 +97,14 @@ class Decomposition:
     ) -> Solution:
         """Solve from ``start`` (moved into the box and onto the constraints if need be).
 
-        Iterations are pair steps; without a limit 100 a variable and at least ten million, as LIBSVM.
-        """
+        Iterations are pair steps; without a limit 100 a variable and at least ten million, as LIBSVM."""
         monitor = monitor or Monitor()
         if self.whole and qp.n <= self.sizes.matrix and qp.ridge is None and not monitor.tells:
             leaf = ByLeaf.solve(qp, goal, start, monitor, self.patience, self.newton)
-            found, start = Answer(leaf.beta, leaf.eta, qp.certificate(leaf.beta, leaf.eta)), leaf.beta
-            if goal.met(found.certificate) or leaf.reason not in NEAR:
-                return close(qp, goal, found, leaf.reason, leaf.n_iter, monitor, as_gram(qp.H).evals)
+            if leaf is not None:
+                found, start = Answer(leaf.beta, leaf.eta, qp.certificate(leaf.beta, leaf.eta)), leaf.beta
+                if goal.met(found.certificate) or leaf.reason not in NEAR:
+                    return close(qp, goal, found, leaf.reason, leaf.n_iter, monitor, as_gram(qp.H).evals)
         run = Run(self, qp, goal, monitor)
         found, reason = run.solve(start)
         return close(qp, goal, found, reason, max(1, run.steps), run.monitor, run.gram.evals)

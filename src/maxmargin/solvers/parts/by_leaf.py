@@ -39,8 +39,11 @@ class ByLeaf:
     @classmethod
     def solve(
         cls, qp: QP, goal: Goal, start: np.ndarray | None, monitor: Monitor, patience: float, newton: bool
-    ) -> ByLeaf:
-        """``patience``: pair steps a variable, as decomposition counts them; ``newton``: to the last digits."""
+    ) -> ByLeaf | None:
+        """``patience``: pair steps a variable, as decomposition counts them; ``newton``: to the last digits.
+
+        None where a sum is more than its boxes hold: decomposition knows whether rounding is all there is to it.
+        """
         gram = as_gram(qp.H)
         matrix = PrecomputedGram(gram.block(np.arange(qp.n)), cost=gram.cost)
         problems = SmallProblems.of([replace(qp, H=matrix)])
@@ -49,7 +52,10 @@ class ByLeaf:
         if goal.max_iter <= 0:
             most = int(1 + min(most, patience * qp.n**2 / (qp.n + LOOKS_A_STEP)))
         tol = goal.first_violation
-        small = solve_small(matrix, problems, tol, most, 1, monitor, start, finish=newton, work=LEAF_WORK)
+        try:
+            small = solve_small(matrix, problems, tol, most, 1, monitor, start, finish=newton, work=LEAF_WORK)
+        except ValueError:
+            return None
         beta, eta, reason = qp.settled(small.of(0)), small.multipliers[0], small.status(0)
         if reason is Status.MAX_ITERATIONS and goal.max_iter <= 0:
             reason = Status.EXHAUSTED
