@@ -83,6 +83,8 @@ ONCE_FAILED = {
     1109970: "one class, features of 1e-6 to 1e6: weights and coefficients that differed by more than rounding",
     1113857: "kernel values of 1e-5 among points of norm 6e4: no entry is promised to 16 digits of itself",
     1216624: "mpd by name, and a function of 1 and of 1e-12 whose constraint it misses: no bound, whatever the gap",
+    1400757: "slacks of 1e160, whose squares are no numbers",
+    1408059: "a squared loss and weights of all sizes: a kernel in float32 that has no minimum, and others that do",
     1223722: "a quadratic kernel function of rank 10 on 4127 copies, and a cache of 50 kB",
     1224513: "a function that is 1 at one sample and 0 at all others, whose coefficient rounding of others made",
     1225188: "a quadratic kernel of 1e15 with functions of 1e8 in it, which separate the samples",

@@ -145,6 +145,8 @@ class Auto:
                 spent = goal.gap < np.inf and best.certificate.relative_gap <= ROUNDED_SOLUTION
                 spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
                 final = found.status in FINAL
+                if found.status is Status.UNBOUNDED and problem.ridge is not None:
+                    final = False  # a squared loss has a minimum, but for rounding of rows in float32 and odd kernels
                 if others and found.status is Status.MAX_ITERATIONS:
                     final = steps >= goal.max_iter
                 if best.status.converged or final or spent:

@@ -98,12 +98,18 @@ def crossover(
     return best
 
 
+def _in_units(v: np.ndarray) -> np.ndarray:
+    """Numbers as a share of the root of the sum of their squares, which may be too large to be a number itself."""
+    v = v / (np.abs(v).max(initial=0.0) or 1.0)
+    return v / (np.linalg.norm(v) or 1.0)
+
+
 def places(qp: QP, crew: Crew, beta: np.ndarray) -> np.ndarray:
     """Where slacks and multipliers (barrier_rows.py) say that each variable belongs: a bound, 0, or NaN for inside."""
     slack, dual, kind = (crew.collect(name) for name in ("slack", "dual", "kind"))
     active = np.array([(kind == side) | (kind == BOTH) for side in (LOWER, UPPER)])
     slack, dual = (np.where(active, v, 0.0) for v in (slack, dual))
-    near = slack / (np.linalg.norm(slack) or 1.0) < dual / (np.linalg.norm(dual) or 1.0)  # in units of their sizes
+    near = _in_units(slack) < _in_units(dual)
     at_lo, at_up = active & near
     place = np.full(qp.n, np.nan)
     two = len(kind) == 2
