@@ -87,8 +87,9 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             return self
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
-        apart = folds is None and isinstance(X, np.ndarray) and self._kernel_ is not None
-        if not (small and suits(pairs.sizes, apart) and self._fit_small(X, pairs, present, box, folds)):
+        alone = folds is None and isinstance(X, np.ndarray) and self._kernel_ is not None
+        features = X.shape[1] if alone else None
+        if not (small and suits(pairs.sizes, features) and self._fit_small(X, pairs, present, box, folds)):
             self._fit_each(X, pairs, present, box, phi, folds)
         return self
 

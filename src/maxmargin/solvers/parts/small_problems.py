@@ -71,6 +71,7 @@ NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active se
 TRIAL = 8  # one problem of so many tells how many rows they need
 FEW = 4  # a problem that is too large for a matrix may ask for this part of its rows before a solver is set up for it,
 SOLVER_WORK = 4_000_000  # and for so many multiply-adds: some 0.3 ms of the millisecond that setting it up takes
+HOPE = 16  # where fewer than one row of so many may be asked for, nobody tries: few machines need so few
 
 STATUS = {
     CONVERGED: Status.CONVERGED,
@@ -242,14 +243,23 @@ class Batch:
     problems: np.ndarray
 
 
-def suits(sizes: np.ndarray, apart: bool = False) -> bool:
+def suits(sizes: np.ndarray, features: int | None = None) -> bool:
     """Whether problems of these sizes are so small that setting up a solver for each would take most of the time.
 
-    ``apart``: they may be larger, since a solver is set up for those that turn out to need most of their rows.
+    ``features``: those of points whose rows may be made one at a time. Problems may be larger then, since a solver is
+    set up for those that turn out to need most of their rows; but hope takes work that is enough for some of them.
     """
     if int(np.max(sizes)) <= Sizes.matrix:
         return True
-    return apart and len(sizes) > 1 and bool(2 * np.count_nonzero(sizes <= Sizes.shrink) > len(sizes))
+    if features is None or len(sizes) == 1:
+        return False
+    hopeful = (sizes <= Sizes.shrink) & (HOPE * SOLVER_WORK >= sizes * _row_work(sizes, features))
+    return bool(2 * np.count_nonzero(hopeful) > len(sizes))
+
+
+def _row_work(sizes: np.ndarray, features: int) -> np.ndarray:
+    """Multiply-adds of a row that is made alone."""
+    return sizes * (features + KERNEL_COST)
 
 
 def solve_small(
@@ -345,7 +355,7 @@ class _Run:
         fits = np.flatnonzero(sizes <= Sizes.shrink)
         points = gram.exact_by_feature(int(sizes[fits].max(initial=0)))
         if points is not None:
-            a_row = sizes * (len(points.values) + KERNEL_COST)
+            a_row = _row_work(sizes, len(points.values))
             matrix = entries * (len(points.values) / LONGER + KERNEL_COST) if small.all() else np.inf
             if matrix > TRIAL * SOLVER_WORK:
                 most = np.where(small, sizes, np.minimum(sizes // FEW, SOLVER_WORK // a_row))
