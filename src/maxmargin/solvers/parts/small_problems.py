@@ -277,8 +277,8 @@ def solve_small(
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
-    Of several problems those that need few rows are solved without a matrix; one of more than 600 variables that needs
-    more is left to others (``crowded``).
+    Of several problems those that need few rows are solved without a matrix, unless it is at hand; one of more than 600
+    variables that needs more is left to others (``crowded``).
 
     Without a limit of steps each problem may take as many as cost what another solver would (reach.py).
 
@@ -291,7 +291,7 @@ def solve_small(
     monitor = monitor or Monitor()
     run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish, work)
     batches = batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]
-    if len(problems) > 1:
+    if len(problems) > 1 and gram.whole() is None:
         run.solve_by_rows(gram, sum(len(batch.points) ** 2 for batch in batches))
     for batch in batches:
         run.solve(gram, batch)
