@@ -24,7 +24,8 @@ from . import host
 __all__ = ["count", "grain", "spread", "blas_limit"]
 
 PIECES = 32  # of a piece of work: a few for each of 8 threads, because a core that others use as well is slower
-PIECE_WORK = 1 << 19  # multiply-adds, 20 to 200 µs: calling a leaf takes about 2 µs, waking a thread about 20
+PIECE_WORK = 1 << 19  # multiply-adds, 20 to 200 µs: calling a leaf takes about 2 µs, waking a thread 20 to 150
+WORTH = 4  # pieces of that work: fewer are done before a thread is awake
 
 
 @cache
@@ -75,7 +76,7 @@ def spread(
         step = min(step, max(1, longest // align) * align)
     starts = range(0, max(1, n), step)
     helpers = min(threads, len(starts)) - 1
-    if helpers < 1:
+    if helpers < 1 or (grain > 1 and n < WORTH * grain):
         with blas_limit(1):
             for start in starts:
                 leaf(start, min(n, start + step))

@@ -3,12 +3,10 @@
 A calibration is fitted to such decisions. Copies of a sample are in the same fold, which is chosen by what a sample is
 and not by where it stands.
 
-Machines of folds start from the coefficients of the fit. Those of C-SVC are found together where they are small, on the
-support vectors of the fit and as many samples that would be the next: entries of the matrix are computed once for all
-folds. A product gives the decisions of all samples by all machines. It decides the folds, and shows samples that a
-machine should have seen: with these it is solved again. Where they are larger, one pass over the matrix takes the
-coefficients of each fold away. What changes then is found with the rows of coefficients that change, most of them near
-the margin, and again a product shows what was missed.
+Machines of folds start from the coefficients of the fit. Those of C-SVC are found together (fold_machines.py) where few
+samples have coefficients. Where more have, one pass over the matrix takes the coefficients of each fold away. What
+changes then is found with the rows of coefficients that change, most of them near the margin, and a product, which
+decides the folds, shows what was missed.
 """
 
 from __future__ import annotations
@@ -28,19 +26,20 @@ from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solvers import Auto, knows_features
-from ..solvers.parts.small_problems import BATCH_POINTS, SmallProblems, solve_small
+from ..solvers.parts.reach import pair_patience
+from ..solvers.parts.small_problems import BATCH_POINTS
 from .base import Problem, Solved
-from .near_rows import NearRows
-from .pair_programs import decisions, keeps_zero, programs
+from .fold_machines import FoldMachines
+from .pair_programs import keeps_zero
 from .row_hashes import place_hashes, row_hashes
 
 __all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
 
 FOLDS = 5  # as in LIBSVM
-MANY = 2  # times as many samples as there are near the boundary: with more of these the matrix is formed as a whole
-SPARE = 20  # samples near the boundary besides
+LOOSER, ENOUGH = 10.0, 0.01  # times tol, but no more than a hundredth of the margin: violations of machines of folds
+ROWS, SPARE = 2, 20  # times as many rows as a fit has coefficients, and some more, are enough for machines of folds
+FINE = 0.1  # of a violation that is asked for: what rows in float32 may add to it
 HALF = 2  # of the samples, the nearest to the margin, have coefficients that may change at first
-ROUNDS = 10  # with more and more samples
 ENTRIES = 1 << 20  # variables of folds that are solved for at a time
 
 
@@ -112,7 +111,7 @@ def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarr
             todo.append(number)
     if todo and gram.factor() is None:
         if isinstance(problem.formulation, CSVC):
-            todo = _found_together(solving, solved, gram, folds, todo, out)
+            todo = _found_together(solving, solved, folds, todo, out)
         elif (known := _whole(gram, solving.monitor)) is not None:
             gram = PrecomputedGram(known)
 
@@ -159,84 +158,42 @@ def _whole(gram: Gram, monitor: Monitor) -> np.ndarray | None:
         return None
 
 
-def _near(solved: Solved) -> np.ndarray:
-    """The support vectors of a fit, and as many samples that would be the next: those that folds are decided by."""
-    support, qp, solution = solved.decision.points, solved.qp, solved.solution
-    slack = np.abs(np.abs(qp.gradient(solution.beta, solution.multipliers)) - qp.eps)
-    slack[support] = -1.0
-    count = 2 * len(support) + SPARE
-    if MANY * count > qp.n:
-        return np.arange(qp.n)
-    near = np.argpartition(slack, count - 1)[:count]
-    return np.concatenate([support, np.sort(near[slack[near] >= 0.0])])
+def _fold_goal(solving: Solving, problem: Problem) -> Goal:
+    """What is asked of a machine that only decides a fold: a sigmoid averages over all samples what decisions lack."""
+    goal = solving.goal(problem)
+    if not isinstance(problem.formulation, CSVC):  # others have margins of any size
+        return goal
+    return replace(goal, violation=max(goal.violation, min(LOOSER * goal.violation, ENOUGH)))
 
 
-def _found_together(
-    solving: Solving, solved: Solved, gram: Gram, folds: np.ndarray, todo: list[int], out: np.ndarray
-) -> list[int]:
-    """Fill in decisions of folds by machines on the samples near the boundary; the folds for which that has no end."""
-    problem, qp, near = solved.problem, solved.qp, _near(solved)
-    # Of more samples it takes less time to look at the rows that change than to form the matrix.
-    if len(near) > BATCH_POINTS or not memory.fits(8 * len(near) * gram.n):
+def _found_together(solving: Solving, solved: Solved, folds: np.ndarray, todo: list[int], out: np.ndarray) -> list[int]:
+    """Fill in decisions of folds by machines that share rows (fold_machines.py); the folds that are left."""
+    problem, qp, beta = solved.problem, solved.qp, solved.solution.beta
+    rows = ROWS * int(np.count_nonzero(beta)) + SPARE
+    if rows > BATCH_POINTS:  # then working sets and shrinking pay
         return todo
-    goal, monitor = solving.goal(problem), solving.monitor.part(problem.label)
-    beta = {number: solved.solution.beta for number in todo}
+    goal, monitor = _fold_goal(solving, problem), solving.monitor.part(problem.label)
+    slack = np.abs(np.abs(qp.gradient(beta, solved.solution.multipliers)) - qp.eps)
+    order = np.argsort(np.where(beta != 0.0, -1.0, slack), kind="stable")
+    gram = solving.gram.take(problem.rows[order])
+    size = np.sqrt(np.maximum(gram.diag(), 0.0))
+    if np.finfo(np.float32).eps * size.max() * float(np.abs(beta[order]) @ size) > FINE * goal.violation:
+        gram = gram.wide()
+    if not memory.fits(rows * gram.n * gram.dtype.itemsize):
+        return todo
+    most = goal.max_iter if goal.max_iter > 0 else int(1 + pair_patience(gram, gram.n) * gram.n)
     try:
-        known = NearRows(gram, near, len(solved.decision.points), monitor.look)
-        parts = {number: np.flatnonzero(folds[known.near] != number) for number in todo}  # places that a machine has
-        for _ in range(ROUNDS):
-            at = np.concatenate([parts[number] for number in todo])
-            starts = np.concatenate([[0], np.cumsum([len(parts[number]) for number in todo])])
-            points = known.near[at]
-            problems = programs(problem.formulation, at, problem.y[points], problem.weight[points], starts)
-            first = np.concatenate([beta[number][known.near[parts[number]]] for number in todo])
-            matrix = PrecomputedGram(known.matrix)
-            found, intercept = _solutions(solving, problem, problems, matrix, goal, first, monitor)
-            coef = np.zeros((len(todo), len(known.near)))
-            coef[np.repeat(np.arange(len(todo)), problems.sizes), at] = found
-            f = known.values(coef) + intercept[:, None]
-            s = f + qp.p  # the gradient where there is no coefficient
-            falls = np.maximum(np.where(qp.upper > 0.0, -s - qp.eps, 0.0), np.where(qp.lower < 0.0, s - qp.eps, 0.0))
-            missed = (falls > goal.violation) & (folds != np.array(todo)[:, None])
-            stop, left = monitor.stop_now() is not None, {}
-            for q, number in enumerate(todo):
-                missed[q, known.near[parts[number]]] = False
-                if stop or not missed[q].any():
-                    out[folds == number] = f[q, folds == number]
-                else:
-                    left[number] = np.flatnonzero(missed[q])
-                    beta[number] = np.zeros(qp.n)
-                    beta[number][known.near] = coef[q]
-            todo = list(left)
-            if not left:
-                break
-            more = np.unique(np.concatenate(list(left.values())))
-            known.add(more[known.place[more] < 0])
-            parts |= {number: np.concatenate([parts[number], known.place[left[number]]]) for number in left}
+        machines = FoldMachines(gram, qp, beta, order, folds, todo, solving.workers)
+        machines.solve(goal.violation, most, monitor)
     except (MemoryError, Stopped):
-        pass  # folds that are left are found one by one, which takes less memory and ends by itself when it is stopped
-    return todo
-
-
-def _solutions(
-    solving: Solving, problem: Problem, problems: SmallProblems, matrix: Gram, goal: Goal, start: Any, monitor: Monitor
-) -> tuple:
-    """Coefficients and intercepts of the machines of some folds: by one leaf, and a solver for what it leaves."""
-    formulation = problem.formulation
-    left, beta, intercept = np.arange(len(problems)), start.copy(), np.zeros(len(problems))
-    if matrix.n <= BATCH_POINTS:
-        limits = goal.violation, goal.max_iter
-        found = solve_small(matrix, problems, *limits, solving.workers, monitor, start, finish=False)
-        left = np.flatnonzero([not status.converged for status in found.statuses()])
-        beta, intercept = found.beta, decisions(formulation, problems, found, problem.y, matrix).intercept.copy()
-
-    def solve(q: int) -> None:
-        at, qp = slice(problems.starts[q], problems.starts[q + 1]), problems.qp(q, matrix)
-        solution = solving.solver.solve(qp, goal, beta[at], monitor)
-        beta[at], intercept[q] = solution.beta, formulation.decision(qp, solution).intercept
-
-    each(solving.workers, solve, left.tolist())
-    return beta, intercept
+        return todo  # found one by one, which takes less memory and ends by itself when it is stopped
+    left = []
+    for number, decided in zip(todo, machines.decisions(goal.violation), strict=True):
+        if decided is None:
+            left.append(number)
+        else:
+            out[folds == number] = decided
+    return left
 
 
 @dataclass(frozen=True)
@@ -278,7 +235,7 @@ def _moved(
     decisions need anyway, shows what should change besides. With that it goes on from β.
     """
     qp = closed(problem.formulation, Samples(gram, problem.y, problem.weight), own)
-    goal = solving.goal(replace(problem, y=problem.y[~own], weight=problem.weight[~own]))
+    goal = _fold_goal(solving, replace(problem, y=problem.y[~own], weight=problem.weight[~own]))
     monitor = solving.monitor.part(problem.label)
     beta = origin.beta
     slope = origin.values if qp.ridge is None else origin.values + qp.ridge * beta  # Hβ
@@ -315,7 +272,7 @@ def _part(qp: QP, index: np.ndarray) -> QP:
 def _decided(solving: Solving, gram: Gram, problem: Problem, start: Any, own: np.ndarray) -> np.ndarray:
     """The decisions of the samples ``own`` by the machine of the others."""
     others, formulation = np.flatnonzero(~own), problem.formulation
-    goal = solving.goal(replace(problem, y=problem.y[others], weight=problem.weight[others]))
+    goal = _fold_goal(solving, replace(problem, y=problem.y[others], weight=problem.weight[others]))
     monitor = solving.monitor.part(problem.label)
     phi = formulation.phi if isinstance(formulation, SemiParametric) else None
     if gram.factor() is None:
