@@ -44,6 +44,7 @@ NO_GAP = 1e-8  # of the objective: no goal asks for less
 HELD = textbook.HELD
 HELD = 1e-12  # of its terms: what a constraint may be missed by, and surely holds
 REACH = 1e-12  # of Σ |K||c|: violations that float64 may not be able to bring down
+LACKING = 1e-12  # of the trace of K: what a factor of low rank that stands for it may lack
 HAIR = 1e-8  # relative: an offset may be moved by so much, so that points on a boundary are inside
 MISSED = 1e-11  # of the terms of a constraint: who misses it by more and says so has a dual value that bounds nothing
 LARGE_GAP = 0.1  # share of the objective that nobody would take for converged without a word
@@ -279,6 +280,19 @@ def hair_of(problem: Problem, part: Part) -> float:
     return hair * (0.5 if problem.machine == "SVDD" else 1.0)
 
 
+def hidden_slopes(problem: Problem, part: Part, e: Evidence, c) -> float:
+    """What a certificate may add to a violation for a factor L Lᵀ that the problem was solved with.
+
+    E = K − L Lᵀ is positive semi-definite, so that |(Eβ)_i|² ≤ E_ii βᵀEβ. No E_ii is above the trace of E, and half of
+    βᵀEβ is in the gap that is certified, which lies above that by hand by as much. Two slopes make a violation.
+    """
+    kernel = kernel_of(problem)
+    if kernel is None:  # a matrix is not factored
+        return 0.0
+    lacking = LACKING * float(kernel.diagonal(problem.dense[part.rows]).sum())
+    return 2.0 * float(np.sqrt(2.0 * max(0.0, c.gap - e.gap) * max(0.0, lacking)))
+
+
 def _check_certificate(problem: Problem, part: Part, e: Evidence, c, number: int, report: Report) -> None:
     """primal, dual, gap and violation against the same by hand."""
     size = max(abs(e.primal), abs(e.dual))
@@ -298,7 +312,7 @@ def _check_certificate(problem: Problem, part: Part, e: Evidence, c, number: int
         if np.abs(part.coef).sum() < total * (1 - FEASIBLE):
             return  # pairs α_i, α_i* > 0 are not published, but have a violation of their own
     allowed = SAME * (e.strict + tolerance(problem, part)) + 2.0 * e.violation_rounding + hair  # both are rounded
-    top = e.strict + (0.0 if part.weights is None else 2.0 * part.weights.far)
+    top = e.strict + (0.0 if part.weights is None else 2.0 * part.weights.far) + hidden_slopes(problem, part, e, c)
     if not violation_of(part, e) - allowed <= c.violation <= top + allowed:
         report.fail(
             "false proof",

@@ -85,6 +85,8 @@ ONCE_FAILED = {
     1216624: "mpd by name, and a function of 1 and of 1e-12 whose constraint it misses: no bound, whatever the gap",
     1400757: "slacks of 1e160, whose squares are no numbers",
     1408059: "a squared loss and weights of all sizes: a kernel in float32 that has no minimum, and others that do",
+    1402321: "a factor of low rank, which hides 1.5e-8 of the objective and as much of violations",
+    1415488: "a linear kernel and costs of 3e6: a gap that rounding of the matrix made, and not the weights",
     1223722: "a quadratic kernel function of rank 10 on 4127 copies, and a cache of 50 kB",
     1224513: "a function that is 1 at one sample and 0 at all others, whose coefficient rounding of others made",
     1225188: "a quadratic kernel of 1e15 with functions of 1e8 in it, which separate the samples",

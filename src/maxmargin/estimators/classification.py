@@ -45,7 +45,9 @@ from .small_folds import SmallMachines, out_of_small_folds
 __all__ = ["SVC", "NuSVC"]
 
 SAME = 1e-9  # relative: multipliers that differ by less prove the same
-ROUNDED = 1e-4  # of the objective: a proof that rounding may be wrong by more is made from the weights
+# Of the objective, what rounding of the entries of a linear kernel may be worth: a proof that may be wrong by more is
+# made from the weights, and where they may be, steps that see the entries alone are not the last ones.
+PROVEN, SOLVED = 1e-6, 1e-4
 NU_SLACK = 1e-12  # rounding of a nu that is just feasible
 
 
@@ -157,13 +159,18 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 return False
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
             shape = decisions(formulation, problems, found, pairs.targets, gram)
-            again: dict[int, tuple[QP, np.ndarray | None]] = {}  # problems that another solver solved, and its weights
+            own: dict[int, QP] = {}  # problems that are looked at one by one
+            weights: dict[int, np.ndarray] = {}  # of those that another solver solved, if it has found some
+            doubtful = ~shape.plain
             left = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in statuses])
             if self._weighs(X.shape[1], len(pairs)):  # predictions come from weights, not from entries of the matrix
-                left |= problems.rounding(gram, found.beta) > ROUNDED * np.abs(found.proof[:, :2]).max(axis=1)
-            for q in (left | ~shape.plain).nonzero()[0].tolist():
+                size = np.abs(found.proof[:, :2]).max(axis=1)
+                worth = problems.rounding(gram, found.beta)
+                doubtful, left = doubtful | (worth > PROVEN * size), left | (worth > SOLVED * size)
+            for q in (left | doubtful).nonzero()[0].tolist():
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at, goal = problems.qp(q, gram), pairs.at(q), self._goal(problem)
+                own[q] = qp
                 moved = Decision(shape.coef[at], shape.intercept[q], shape.found[q])
                 if not left[q] and (
                     not statuses[q].converged or goal.met(qp.certificate(*formulation.point(qp, moved)))
@@ -174,7 +181,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 )
                 shape.coef[at], shape.intercept[q], shape.found[q] = one.coef, one.intercept, one.found
                 found.beta[at], found.multipliers[q] = solution.beta, solution.multipliers
-                again[q] = qp, None if solution.w is None else one.scale * solution.w
+                if solution.w is not None:
+                    weights[q] = one.scale * solution.w
                 found.n_iter[q] += solution.n_iter
                 statuses[q], solvers[q] = solution.status, solution.solver
             sizes = np.bincount(points, np.abs(found.beta), gram.n)
@@ -184,8 +192,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if self._weighs(X.shape[1], len(pairs)):
             near = centred(self.support_vectors_, self._centre)
             self._W = np.array(dense(pair_weights(self.dual_coef_, self.n_support_, near)))
-            for q, (_, w) in again.items():
-                self._W[q] = self._W[q] if w is None else w
+            for q, w in weights.items():
+                self._W[q] = w
             self.intercept_ = self.intercept_ - self._W @ self._centre
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
@@ -193,7 +201,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             y = pairs.targets
             machines = SmallMachines(formulation, problems, batches, y, weight, tol, self.max_iter, threads)
             self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, monitor)
-        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, again)
+        self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, own)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
@@ -209,9 +217,12 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         gram: Gram,
         unit: np.ndarray,
         statuses: list[Status],
-        again: Any,
+        own: dict[int, QP],
     ) -> None:
-        """The proofs of the attributes as published, and the judge's word on each of them."""
+        """The proofs of the attributes as published, and the judge's word on each of them.
+
+        Those of the problems in ``own`` are made one by one, from the weights where these are published.
+        """
         place = np.full(int(present.max(initial=-1)) + 1, -1)
         place[present] = np.arange(len(present))
         coef = pairs.published(place[self.support_], self.n_support_, dense(self.dual_coef_))
@@ -232,8 +243,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if not (np.array_equal(coef, shape.coef) and same.all()):
             # The proofs were about other numbers.
             found.proof[:] = certify_small(gram, problems, beta, eta @ problems.columns)
-        for q, (qp, w) in again.items():
-            w = None if w is None or self._W is None else self._W[q] * scale[q]
+        for q, qp in own.items():
+            w = None if self._W is None else self._W[q] * scale[q]
             found.proof[q] = astuple(qp.certificate(beta[pairs.at(q)], eta[q], w))[:5]
         primal, dual, gap, violation, lack = found.proof.T
         met = Goal(violation=self.tol).proven(violation / unit, lack, primal, dual, gap, 0.0)
