@@ -285,6 +285,21 @@ def test_sparse_rows_give_the_same(choice):
     assert stored.decision_function(sp.csr_matrix(X)) == pytest.approx(plain.decision_function(X), abs=2e-3)
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+def test_how_sparse_rows_are_stored_is_of_no_influence(choice):
+    X, y = two_classes()
+    X = np.round(2 * X)  # halves of these entries add up to them exactly
+    rows = sp.csr_array(X)
+    wide = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=X.shape)
+    halves = sp.csr_array((np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr), shape=X.shape)
+    places = np.arange(X.size).reshape(X.shape)
+    full = sp.csr_array((X.ravel(), (places % X.shape[1]).ravel(), np.r_[places[:, 0], X.size]), shape=X.shape)
+    want = classifier(expansion_choice=choice).fit(rows, y).decision_function(rows)
+    for stored in (wide, halves, full):
+        found = classifier(expansion_choice=choice).fit(stored, y).decision_function(rows)
+        np.testing.assert_allclose(found, want, atol=1e-9)
+
+
 def test_a_frame_keeps_its_names():
     X, y = two_classes()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])

@@ -79,6 +79,18 @@ def row_keys(X: Any, seed: int) -> np.ndarray:
     return sums ^ (sums >> np.uint64(31))
 
 
+def _canonical(rows: Any) -> Any:
+    """Sparse rows with each entry stored once and none that is 0, in 32 bits where their numbers fit.
+
+    scikit-learn takes no other indices for clusters, and what it draws depends on how many entries are stored.
+    """
+    rows = sp.csr_array(rows, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    width = sp.get_index_dtype(maxval=max(rows.nnz, *rows.shape))
+    return sp.csr_array((rows.data, rows.indices.astype(width), rows.indptr.astype(width)), shape=rows.shape)
+
+
 def _mixed(values: np.ndarray, odd: np.ndarray) -> np.ndarray:
     """A number for each entry, 0 for an entry of 0."""
     bits = (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # + 0: −0 is 0
@@ -94,6 +106,8 @@ def cluster_means(X: Any, candidates: Candidates, count: int, seed: int) -> np.n
 
     order = candidates.drawn(len(candidates))
     rows, weight = X[candidates.first[order]], candidates.weight[order]
+    if sp.issparse(rows):
+        rows = _canonical(rows)
     clusters = MiniBatchKMeans(count, random_state=seed, n_init=1, batch_size=max(1024, 2 * count))
     with threadpool_limits(1, user_api="openmp"):  # on cores that others use, threads that spin take 40 times as long
         return clusters.fit(rows, sample_weight=weight).cluster_centers_
