@@ -170,7 +170,7 @@ def _found_together(solving: Solving, solved: Solved, folds: np.ndarray, todo: l
     """Fill in decisions of folds by machines that share rows (fold_machines.py); the folds that are left."""
     problem, qp, beta = solved.problem, solved.qp, solved.solution.beta
     rows = ROWS * int(np.count_nonzero(beta)) + SPARE
-    if rows > BATCH_POINTS:  # then working sets and shrinking pay
+    if rows > BATCH_POINTS or solving.monitor.stop_now() is not None:  # with more, working sets and shrinking pay
         return todo
     goal, monitor = _fold_goal(solving, problem), solving.monitor.part(problem.label)
     slack = np.abs(np.abs(qp.gradient(beta, solved.solution.multipliers)) - qp.eps)

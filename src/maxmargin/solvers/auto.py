@@ -19,7 +19,6 @@
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
 | features, functions that are nearly the same         | as above; mpd, which makes them orthogonal                    |
 | features, a tiny problem                            | decomposition, which is exact there                           |
-| features, a small problem                           | interior point, by one leaf; sweeps without end               |
 | features on disk, a long problem                     | interior point: few passes, least memory for each row         |
 | features, else                                      | sweeps for as long as the interior method would take; interior |
 |                                                    | point where features are so unequal that they crawl; where    |
@@ -52,7 +51,6 @@ from .parts.fixed_sums import pairs_keep
 from .parts.limits import SAMPLE_TOL
 from .parts.reach import out_of_reach, pair_patience
 from .parts.roundings import ROUNDED_SOLUTION
-from .parts.system_choice import by_leaf
 from .parts.working_sets import Sizes
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
@@ -186,8 +184,6 @@ class Auto:
             return [Try("decomposition", pair_trial(qp) | {"whole": True}), interior, Try("sor")]
         if form.rows.stored and screens(qp):
             return [interior]
-        if by_leaf(form.rows, len(qp.A) + (form.constant > 0.0), goal.exact):
-            return [interior, *apart, Try("sor")]
         if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
             return [Try("sor", trial(qp)), interior, *apart, Try("sor")]
         return [Try("sor")]

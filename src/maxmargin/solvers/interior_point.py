@@ -42,7 +42,6 @@ from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, beginning, better, close, first_point, linear_form, spent
 from .parts.barrier_point import BarrierPoint
 from .parts.barrier_starts import Start, begin
-from .parts.barrier_steps import BACK_OFF, GAIN, LONGER, NEAR_GAP, PROGRESS
 from .parts.constraints import Equality
 from .parts.fixed_sums import BIG
 from .parts.limits import FINER, NEWTON_STEPS, TRIES
@@ -54,6 +53,11 @@ from .parts.system_choice import SYSTEMS, open_equations
 
 __all__ = ["InteriorPoint", "screens"]
 
+LONGER = 0.3  # of the way to the full step is what a corrector aims to add to its length,
+GAIN = 0.05  # of what is missing of the full step is what it has to add to be kept
+BACK_OFF = 0.995  # of the way to the boundary is as far as a step goes
+PROGRESS = 0.9  # of the least so far is progress, in any measure that counts
+NEAR_GAP = 0.5  # relative gap: above it other measures than the gap tell that there is progress
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 
 
@@ -186,13 +190,12 @@ class _Run:
                 best = self._end(best, hasty=not self.goal.exact and tries < (self.options.tries + 1) // 2)
                 solved = self.goal.met(best.certificate)
                 tries, target = tries + 1, FINER * relative
-            elif relative < 1.0 and not (progress.fell or overtime):
-                # Where rounding takes over, the points to come may be far worse.
+            elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
                 passed = better(self.goal, passed, self._inside())
             tired = self.iteration >= self.most
             if not (solved or overtime or tired):
                 try:
-                    stalled = progress.stalled or tries >= self.options.tries or not self._steps(target)
+                    stalled = progress.stalled or tries >= self.options.tries or not self._step()
                 except Stopped as stopped:
                     overtime = stopped.reason
         if best is not None and solved:
@@ -224,16 +227,6 @@ class _Run:
         # β does not hold the constraints yet, so that its objective bounds nothing; w and η are always feasible.
         stop = self.monitor.step(self.iteration, active=self.qp.n, kernel_evals=self.gram.evals, primal=dual + gap)
         return relative, stop
-
-    def _steps(self, target: float) -> bool:
-        """Iterations as far as nobody has to look at them, or one; whether they got anywhere."""
-        most = self.most - self.iteration if self.monitor.callback is None else 1
-        made, length = self.point.steps_at_once(self.options.correctors, target, most)
-        if not made:
-            return self._step()
-        self.iteration += made
-        self.length = max(length, 1.0 / BIG)
-        return True
 
     def _step(self) -> bool:
         """One iteration; whether it got anywhere."""
@@ -320,23 +313,15 @@ class _Run:
 
         Zᵀβ is known to u Σ|β_i|‖z_i‖ only, which may be far more than w where features or boxes are large; Z times that
         error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z. Who asks for
-        coefficients gets weights that are theirs, unless they are as coarse as that; who does not gets w first, whose
-        gap is the one that the iterations have seen.
+        coefficients gets weights that are theirs, unless they are as coarse as that.
         """
-        own = None if self.system.given or self.goal.exact else self._of_weights(self.qp.settled(beta))
-        if own is not None and self.goal.met(own.certificate):
-            return own
         found = answer(self.qp, self.goal, beta, [eta])
         if self.system.given or self.goal.met(found.certificate):
             return found
-        if own is None and not too_coarse(self.gram, self.qp, found.beta):
+        if self.goal.exact and not too_coarse(self.gram, self.qp, found.beta):
             return found
-        return better(self.goal, found, own or self._of_weights(found.beta))
-
-    def _of_weights(self, beta: np.ndarray) -> Answer:
-        """The present w and η, with β as their bound."""
-        w, eta = self.point.w.copy(), self.point.eta.copy()
-        return Answer(beta, eta, self.qp.certificate(beta, eta, w), w)
+        w, own = self.point.w.copy(), self.point.eta.copy()
+        return better(self.goal, found, Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w))
 
 
 @dataclass

@@ -15,13 +15,9 @@ import numpy as np
 
 from ...problem import QP
 from .barrier_rows import BarrierRows, Parts
-from .limits import LOOK_WORK, TRIES
 from .system_choice import Equations
 
 __all__ = ["BarrierPoint"]
-
-ROW_WORK = 30  # numbers are read in the time that a row takes for its barrier, in all of an iteration
-FACTOR_SPEED = 8  # products of a normal matrix in the time of one number that is read
 
 
 class BarrierPoint:
@@ -35,7 +31,6 @@ class BarrierPoint:
         per_row = (qp.p, qp.lower, qp.upper, qp.eps, equations.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost)
         self.crew = self.rows.crew(BarrierRows, per_row, self.system.given, look=look)
         self.d = self.rows.d
-        self.few = equations.few  # so that iterations are made by one leaf
         self.x = np.zeros(self.d + len(qp.A))
         self.pulled = np.zeros(len(self.x))  # Ẑᵀβ
         self.norm = 0.0  # βᵀHβ, where H itself is at hand
@@ -87,18 +82,6 @@ class BarrierPoint:
             self.pulled = self.pulled + length * (x - missing)
         else:
             self.pull()
-
-    def steps_at_once(self, correctors: int, target: float, most: int) -> tuple[int, float]:
-        """A few iterations on few rows, until the relative gap is at most ``target`` or stalls near it, or it is time
-        for a look at the clock; none on many. Gives their number and the length of the last one.
-        """
-        if not self.few:
-            return 0, 0.0
-        n, D = self.qp.n, len(self.x)
-        most = min(most, TRIES, max(1, LOOK_WORK // (n * (D + ROW_WORK) + n * D * D // FACTOR_SPEED)))
-        limits = self.sides, correctors, target, most
-        ((made, length, self.x, self.pulled),) = self.crew.ask("steps", self.x, self.pulled, self.qp.b, *limits)
-        return made, length
 
     def pull(self) -> None:
         """Ẑᵀβ from the rows themselves."""
