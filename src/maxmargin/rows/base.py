@@ -26,6 +26,7 @@ MOST_BLOCKS = 16  # blocks keep threads busy: when rows stop mattering here and 
 FEWEST_BLOCKS = 4  # blocks keep a few threads busy where answers are long
 SUM_BYTES = 1 << 26  # bytes may hold the answers of all blocks, d × d numbers each, unless X takes more
 ANSWER_WORK = 8  # numbers of X are worth one number of an answer, which has to be set to 0 and added up
+STRIP = 64  # rows of a matrix are mirrored at a time: a strip and its image fit into a processor's cache
 LEAST_WORK = 1 << 16  # numbers of X are worth a block of their own: they take 30 µs or more, a question about 5
 
 
@@ -33,6 +34,7 @@ class Rows:
     """n rows of d features in blocks."""
 
     served_by: ClassVar[type[Crew]] = ThreadCrew
+    look: Callable[[], object] = staticmethod(lambda: None)  # before what takes long, and may raise
 
     def __init__(self, blocks: Sequence[Block], n_jobs: int | None = None) -> None:
         if not blocks:
@@ -105,8 +107,10 @@ class Rows:
         return self.served_by(self.blocks, self.threads, state, per_row, common, look)
 
     def watched(self, look: Callable[[], object]) -> Rows:
-        """The same rows, with a look before each tile of them that is read."""
-        return Rows([Watched(block, look) for block in self.blocks], self.threads)
+        """The same rows, with a look before each tile of them that is read, or strip of a matrix that is written."""
+        found = Rows([Watched(block, look) for block in self.blocks], self.threads)
+        found.look = look
+        return found
 
     @cached_property
     def _plain(self) -> Crew:
@@ -133,12 +137,20 @@ class Rows:
         even = not single and self.n > 0 and theta[0] > 0.0 and bool((theta == theta[0]).all())
         if even and self._even is not None and np.array_equal(self._even[0], columns):
             return theta[0] * self._even[1]
-        upper = np.triu(self._sum("normal", (np.ones(self.n) if even else theta, columns), single))
-        whole = upper + np.triu(upper, 1).T
+        whole = self._mirrored(self._sum("normal", (np.ones(self.n) if even else theta, columns), single))
         if not even:
             return whole
         self._even = columns, whole
         return theta[0] * whole
+
+    def _mirrored(self, M: np.ndarray) -> np.ndarray:
+        """M with its upper triangle below the diagonal too, written a strip at a time and in place."""
+        for a in range(0, len(M), STRIP):
+            b = a + STRIP
+            self.look()
+            M[a:b, a:b] = np.triu(M[a:b, a:b]) + np.triu(M[a:b, a:b], 1).T
+            M[b:, a:b] = M[a:b, b:].T
+        return M
 
     def squared_norms(self) -> np.ndarray:
         """‖x_i‖² in float64."""
