@@ -588,7 +588,9 @@ def _ask_referees(problem, fitted, parts: list[Part], evidence: list[Evidence], 
         # Where rounding of the gap is more than that, nobody knows how near they are.
         near = all(x.gap + x.gap_rounding <= CLOSE * max(abs(x.primal), abs(x.dual)) for x in (e, other))
         if near and len(part.rows) >= FEW and problem.machine in (*CLASSIFIERS, *REGRESSORS):
-            told = np.ones(len(part.rows), bool)
+            # A decision of 0 has the sign of a rounding: where both models have one, neither is ahead of the other.
+            told = (np.abs(part.values) > part.rounding) | (np.abs(theirs.values) > theirs.rounding)
+            told |= problem.machine not in CLASSIFIERS
             for p, x in ((part, e), (theirs, other)):
                 told &= _told_apart(problem, p.values, p.cost, x.gap + x.gap_rounding)
             if not told.any():

@@ -245,12 +245,13 @@ def endless(problem: Problem, part: Part) -> bool:
 def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
     """Whether what meets tol has sums Σ_j |K_ij| |c_j| above ``most``, of which rounding hides that it does.
 
-    Where they are below, |c_i| ≤ most / K_ii. A sample for which that is less than its cost is not at its bound, so
-    that its loss is nothing but tol: y_i f_i ≥ 1 − tol, or |f_i − y_i| ≤ ε + tol; with a Huber loss, whose slope of a
-    share s of the cost is at 1 + δ − 2 δ s, y_i f_i ≥ that − tol. Eigenvalues of the matrix of these samples that are
-    rounding make a part E of it, which adds at most Σ_j |E_ij| most / K_jj to f. What is left of f are few functions:
-    eigenvectors, samples that may be at their bounds, the constant and φ. A linear program finds the least t by which
-    all samples must fall short at once, whatever their coefficients are.
+    Where they are below, |c_j| ≤ most / max_i |K_ij|: a coefficient counts in the sums of all samples, and most in that
+    of the largest one. A sample for which that is less than its cost is not at its bound, so that its loss is nothing
+    but tol: y_i f_i ≥ 1 − tol, or |f_i − y_i| ≤ ε + tol; with a Huber loss, whose slope of a share s of the cost is at
+    1 + δ − 2 δ s, y_i f_i ≥ that − tol. Eigenvalues of the matrix of these samples that are rounding make a part E of
+    it, which adds at most Σ_j |E_ij| most / max_i |K_ij| to f. What is left of f are few functions: eigenvectors,
+    samples that may be at their bounds, the constant and φ. A linear program finds the least t by which all samples
+    must fall short at once, whatever their coefficients are.
 
     It is so where entries are of 1e16 and samples are not separable by what differs in more than rounding: those that
     have to be at a cost of 1 are summed up to ±10 at best.
@@ -262,7 +263,7 @@ def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
     kernel, X = kernel_of(problem), problem.dense
     K = X[np.ix_(part.rows, part.rows)] if kernel is None else kernel.values(X[part.rows], X[part.rows])
     with np.errstate(over="ignore"):
-        largest = most / np.maximum(K.diagonal(), np.finfo(float).tiny)
+        largest = most / np.maximum(np.abs(K).max(axis=0), np.finfo(float).tiny)
     inside = largest < part.cost
     if not inside.any():
         return False

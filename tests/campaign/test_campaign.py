@@ -11,6 +11,7 @@ from campaign import checks
 from campaign.checks import check, check_seed
 from campaign.models import (
     endless,
+    functions_of,
     linear_loss,
     linear_parts,
     linear_primal,
@@ -87,6 +88,7 @@ ONCE_FAILED = {
     1408059: "a squared loss and weights of all sizes: a kernel in float32 that has no minimum, and others that do",
     1402321: "a factor of low rank, which hides 1.5e-8 of the objective and as much of violations",
     1415488: "a linear kernel and costs of 3e6: a gap that rounding of the matrix made, and not the weights",
+    1501532: "least squares with a cache of four rows: steps make rows again and again where one system is enough",
     1223722: "a quadratic kernel function of rank 10 on 4127 copies, and a cache of 50 kB",
     1224513: "a function that is 1 at one sample and 0 at all others, whose coefficient rounding of others made",
     1225188: "a quadratic kernel of 1e15 with functions of 1e8 in it, which separate the samples",
@@ -94,7 +96,10 @@ ONCE_FAILED = {
     1014268: "one class around the origin, features up to 7e4: weights that were better than their coefficients",
     1017579: "a quadratic kernel of 1e17: sums of coefficients that reach their bounds are known to ±1e4",
     1201246: "a squared hinge at tol, and three samples next to the boundary, whose signs its gap leaves open",
+    1608392: "seven samples on the boundary, whose decisions are rounding, of one sign here and of the other there",
+    1605556: "a quadratic kernel of 1e14 to 1e20, whose optimum has sums of 4e18, of which rounding is 1e4 times tol",
     1201949: "a referee that misses a constraint by 7e-8, next to a bias of 2e4",
+    1609297: "a linear kernel of 1e10 with one of its features as a function: six starts in vain for each pair",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }
 
@@ -140,6 +145,20 @@ def test_a_bias_that_runs_away_among_optimal_ones_is_found(seed, moved, told, mo
     monkeypatch.setattr(checks, "fit", altered)
     kinds = [failure.kind for failure in check(make_problem(seed)).failures]
     assert ("predictions" in kinds) is told and "wrong model" not in kinds
+
+
+@pytest.mark.parametrize("moved, told", [(0.0, False), (1e-9, True)])
+def test_signs_of_rounding_say_nothing_and_others_do(moved, told, monkeypatch):
+    """Seven samples lie on the boundary: a bias that is off by more than rounding decides them, the wrong way."""
+    fit = checks.fit
+
+    def altered(problem):
+        fitted = fit(problem)
+        fitted.model.intercept_[0] += moved
+        return fitted
+
+    monkeypatch.setattr(checks, "fit", altered)
+    assert [failure.kind for failure in check(make_problem(1608392)).failures] == ["predictions"] * told
 
 
 @pytest.mark.parametrize("ours, best, told", [(-251.714, -251.623, False), (-270.0, -240.0, True), (-0.2, -0.1, True),
@@ -206,6 +225,17 @@ def test_sums_that_hide_what_is_asked_are_known(scale, C, target, lost):
     n = problem.n
     part = Part(np.arange(n), y, np.full(n, C), np.zeros(n), 0.0, np.zeros(n), np.zeros(n), phi=np.zeros((n, 0)))
     assert lost_in_sums(problem, part, 0.5e-3 / checks.REACH) is lost
+
+
+@pytest.mark.parametrize("scaled, C, lost", [(False, 0.6, True), (False, 1e-12, False), (True, 0.6, False)])
+def test_sums_of_large_samples_bound_the_coefficients_of_small_ones(scaled, C, lost):
+    """Kernel values of 1e14 and of 1e20 in one matrix; with columns of one scale the same samples are separable."""
+    problem = make_problem(1605556)
+    X = problem.dense / np.abs(problem.dense).max(axis=0) if scaled else problem.dense
+    problem = replace(problem, X=X)
+    n, y, cost = problem.n, np.where(problem.y == 1, 1.0, -1.0), np.full(problem.n, C)
+    part = Part(np.arange(n), y, cost, np.zeros(n), 0.0, np.zeros(n), np.zeros(n), phi=functions_of(problem))
+    assert lost_in_sums(problem, part, 0.5 * problem.params["tol"] / checks.REACH) is lost
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -58,6 +58,7 @@ __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
 FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 TINY = 100  # variables: up to here that takes no longer than anything else
+LINEAR = 0.15  # of the iterations on a problem with bounds: 3 of 20 (reach.py)
 LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
 FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
@@ -111,7 +112,7 @@ class Auto:
             return run(self.solver, qp, goal, start, monitor, looks=self.looks)
         best: Solution | None = None
         steps = 0
-        problem = qp
+        problem, left = qp, start
         while True:
             plan = [Try(self.solver)]
             if self.solver == "auto":
@@ -119,12 +120,12 @@ class Auto:
             for turn in plan:
                 if best is not None and (stop := monitor.stop_now()) is not None:  # too late for another one
                     return replace(best, status=goal.verdict(best.certificate, stop), n_iter=steps)
-                warm = start if best is None else None if turn.cold else best.beta
+                warm = None if turn.cold and best is not None else left
                 others = self.looks and turn is not plan[-1]  # who have looks of the same length to make
                 asked = goal
                 if self.looks and goal.max_iter > 0:
-                    left = max(1, goal.max_iter - steps)
-                    asked = goal.capped(-(-left // 2) if others else left)
+                    looks = max(1, goal.max_iter - steps)
+                    asked = goal.capped(-(-looks // 2) if others else looks)
                 try:
                     work = _lowered(problem, turn.lowered, monitor) if turn.lowered else problem
                     if work is None:
@@ -140,7 +141,9 @@ class Auto:
                 if best is not None and not goal.exact and not found.status.converged:
                     best = mixed(problem, goal, best, found)
                 if best is None or goal.prefers(found.certificate, best.certificate):
-                    best = found
+                    best, left = found, found.beta
+                elif not turn.cold:  # no worse than where it started from (base.py), though its gap may be
+                    left = found.beta
                 # Where rounding is all that is left, no other has anything to gain.
                 spent = goal.gap < np.inf and best.certificate.relative_gap <= ROUNDED_SOLUTION
                 spent = spent or out_of_reach(problem, goal, found.beta, found.certificate)
@@ -196,11 +199,15 @@ class Auto:
         # As the interior method it has the matrix whatever a cache may hold: it is worth nothing without.
         whole = Try("newton", {"cache_size": "auto"})
         newton = [whole] * (small and qp.primal is not None and qp.primal.loss.smooth)
-        # A matrix of 1e15 hides functions whose columns are as good as others: these are tried where it fails.
-        columns = Try("interior-point", cold=True, lowered=LOWERED_UP_TO)
-        if not pairs_keep(qp):
+        pairs = pairs_keep(qp)
+        # Steps of mpd on a matrix end near the optimum; pair steps, and all steps on features, rather far from it.
+        interior = Try("interior-point", cold=pairs or form is not None)
+        # A matrix of 1e15 hides functions whose columns are as good as others: these are tried where it fails, unless
+        # it has worked on columns, those of features, before.
+        columns = [Try("interior-point", cold=True, lowered=LOWERED_UP_TO)] * (form is None)
+        if not pairs:
             mpd = Try("mpd", partial(pair_trial, qp))
-            return [mpd, *newton, Try("interior-point"), columns, Try("mpd")] if dense else [Try("mpd")]
+            return [mpd, *newton, interior, *columns, Try("mpd")] if dense else [Try("mpd")]
         rank = _rank(qp, dense)
         first = Try("decomposition", partial(pair_trial, qp, LAST, rank))
         lowered = [first, Try("interior-point", cold=True, lowered=rank)] * (rank > 0)
@@ -211,8 +218,8 @@ class Auto:
             *lowered,
             Try("decomposition", lambda: pair_trial(qp) | {"whole": True}),
             *newton,
-            Try("interior-point", cold=True),
-            *[columns] * (rank == 0),
+            interior,
+            *columns * (rank == 0),
             Try("decomposition", partial(pair_trial, qp, LAST)),
             Try("mpd", partial(pair_trial, qp, LAST)),
         ]
@@ -286,7 +293,12 @@ def newton_pays(qp: QP, cache_size: float | str = "auto", least: int = Auto.nois
 
 
 def pair_trial(qp: QP, times: float = 1.0, rank: int | None = None) -> dict:
-    """How long pair steps or mpd may take where there is the interior method: as long as that, or a multiple of it."""
+    """How long pair steps or mpd may take where there is the interior method: as long as that, or a multiple of it.
+
+    Without bounds and ε the conditions are linear equations, which take few iterations of any method of Newton's kind.
+    """
+    if not (np.isfinite(qp.lower).any() or np.isfinite(qp.upper).any() or qp.eps.any()):
+        times = LINEAR * times
     return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n, rank))}
 
 

@@ -152,9 +152,9 @@ class _Run:
         found, status = self._follow(start, centred=start is not None)
         others = [(False, True), (True, False)] if self.point.can_center else []
         for centred, wide in others:
-            if status is not Status.STALLED or self.iteration >= self.most:
-                break
-            if out_of_reach(self.qp, self.goal, found.beta, found.certificate):
+            arrived = found.certificate.relative_gap <= self.goal.first_gap  # other ways end there, too
+            late = status is not Status.STALLED or self.iteration >= self.most
+            if late or arrived or out_of_reach(self.qp, self.goal, found.beta, found.certificate):
                 break
             other, status = self._follow(None, centred, wide)
             found = better(self.goal, found, other)

@@ -32,7 +32,7 @@ from ...solution import Status
 from .fixed_sums import offsets
 from .limits import LOOK_WORK, NEAR, WIDE_BELOW, most_steps
 from .pair_steps import Variables, gather, subtract_rows
-from .reach import LOOKS_A_FETCH, LOOKS_A_STEP
+from .reach import FETCH_PASSES, LOOKS_A_FETCH, LOOKS_A_STEP, LOOKS_A_VALUE
 
 __all__ = ["Part", "Sizes", "WorkingSets", "sent_to", "without"]
 
@@ -265,7 +265,8 @@ class WorkingSets(ABC):
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
         """The slots of these variables' rows, which are made where they are missing."""
-        self.looks += LOOKS_A_FETCH
+        made = int(np.count_nonzero(self.cache.slot[index] < 0))
+        self.looks += LOOKS_A_FETCH + (FETCH_PASSES + LOOKS_A_VALUE * made) * len(self.cache.slot)
         return self.cache.fetch(index)
 
     def subtract(self, part: Any, W: np.ndarray, slots: np.ndarray, change: np.ndarray) -> None:
