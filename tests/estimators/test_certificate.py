@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 import maxmargin
 from estimators import by_hand
 from estimators.samples import samples, weights
-from maxmargin import SVC, SVDD, SVR, Certificate, History, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import SVC, SVDD, SVR, Certificate, History, LinearSVC, NuSVC, NuSVR, OneClassSVM, Status
 
 CLOSE = 1e-5  # of the objective
 KERNELS = {
@@ -329,3 +329,26 @@ def test_an_infinite_cost_says_which_finite_one_is_the_same_machine():
         same = SVC(C=100.0, tol=1e-8).fit(X, y)
     assert same.certificate_.relative_gap < 1e-6
     np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("case, told", [("features of 1e8", True), ("features of 1", False), ("costs", True),
+                                        ("constant", False), ("constant, squared", False)])  # fmt: skip
+def test_a_gap_that_is_a_large_share_of_next_to_nothing_is_told(case, told):
+    """tol is met by an objective that is rounding beside that of f = 0, unless 0 may be the best value."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y, weight = np.where(X[:, 0] > 0, 1.0, -1.0), None
+    machine = LinearSVC(loss="hinge")
+    if case == "features of 1e8":
+        X = 1e8 * X
+    elif case == "costs":
+        machine, weight = SVR(), 10.0 ** rng.uniform(-25, 25, 60)
+    elif case.startswith("constant"):
+        machine, y = SVR(epsilon=0.0), np.full(60, 3.3)
+        if "squared" in case:
+            machine.set_params(loss="squared_epsilon_insensitive")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        machine.fit(X, y, sample_weight=weight)
+    assert machine.status_.converged
+    assert ["next to nothing" in str(one.message) for one in said] == [True] * told

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .. import threads as th
 from ..formulations import Decision, Formulation, Samples, SemiParametric
-from ..goal import FEASIBLE, Goal
+from ..goal import FEASIBLE, Goal, nothing
 from ..gram import Gram, KernelGram, products_of_parts
 from ..monitor import Monitor, fit_began
 from ..problem import QP
@@ -394,7 +394,10 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
     def _speak(self) -> None:
         """A warning if the model is not what was asked for, or if what was asked for proves little."""
         found, name = self.certificate_, type(self).__name__
-        if self.status_.converged and (self._stops_on_gap or Goal(gap=LOOSE).met(found)):
+        # Where 0 may be the best value, the dual proves no more than that, and what is above it is rounding.
+        little = nothing(found) and found.dual > 0.0
+        fine = found.relative_gap <= LOOSE or (not little and (self._stops_on_gap or Goal(gap=LOOSE).met(found)))
+        if self.status_.converged and fine:
             return
         gap = f"{found.relative_gap:.2g}" if found.relative_gap < 1e-4 else f"{100 * found.relative_gap:.3g} %"
         if self.status_.converged:
@@ -402,6 +405,11 @@ class Machine(Exportable, Callbacks, MachineParameters, ABC):
                 f"{name}: tol={self.tol:g} is met, as LIBSVM means it, but that proves little here: the objective "
                 f"may be {gap} above the best one; lower tol, or scale the features"
             )
+            if little:
+                words = (
+                    f"{name}: tol={self.tol:g} is met, but the objective is next to nothing beside that of f = 0, and "
+                    f"{gap} of it may be rounding; scale the features and the weights, unless a perfect fit is expected"
+                )
             if getattr(self, "C", 1.0) == np.inf and not np.isfinite(found.gap):
                 words = (
                     f"{name}: C=inf was asked for, and tol={self.tol:g} is met; found errors of the size of rounding, "

@@ -35,9 +35,10 @@ class _AwayFromOrigin:
     """What machines share that look for a half-space away from the origin."""
 
     def _speak(self) -> None:
-        super()._speak()  # type: ignore[misc]
         found: Certificate = self.certificate_  # type: ignore[attr-defined]
-        if nothing(found) and self.status_.converged:  # type: ignore[attr-defined]
+        if not (nothing(found) and self.status_.converged):  # type: ignore[attr-defined]
+            super()._speak()  # type: ignore[misc]
+        else:
             warnings.warn(
                 "a half-space away from the origin was asked for; found samples on all sides of it, so that f = 0 is "
                 'the best function and nothing is outside; use OneClassSVM(kernel="rbf") or SVDD',
