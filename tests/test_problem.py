@@ -260,6 +260,21 @@ def test_a_coefficient_is_dust_where_it_counts_for_nothing():
     np.testing.assert_array_equal(few_large.settled(beta), beta)
 
 
+def test_a_coefficient_that_rounding_of_a_sum_left_short_of_its_bound_is_there():
+    """The sum of the others is rounded by 1e-12: that much less than a bound of 1e-3 says nothing, 1e-8 do."""
+    upper = np.array([5e3, -2.0, 1e-3, 5e3])
+    lower, upper = np.minimum(upper, 0.0), np.maximum(upper, 0.0)
+    box = dict(lower=lower - np.array([0.0, 0.0, 0.0, 1e4]), upper=upper)
+    kept = QP(np.eye(4), -np.ones(4), **box, A=np.ones((1, 4)))
+    beta = np.array([5e3, -2.0, 1e-3 - 1e-12, -4998.001])
+    np.testing.assert_array_equal(kept.settled(beta), [5e3, -2.0, 1e-3, -4998.001])
+    np.testing.assert_array_equal(kept.settled(beta - [0, 0, 1e-8, 0]), beta - [0, 0, 1e-8, 0])
+    free = QP(np.eye(4), -np.ones(4), **box)  # without a sum to keep it says something
+    np.testing.assert_array_equal(free.settled(beta), beta)
+    heavy = QP(np.diag([1.0, 1.0, 1e14, 1.0]), -np.ones(4), **box, A=np.ones((1, 4)))  # and where f sees it
+    np.testing.assert_array_equal(heavy.settled(beta), beta)
+
+
 def test_the_judge_says_the_same_of_numbers_and_of_arrays():
     kinds = [0.0, -0.0, 1e-20, 1.0, -1.0, np.inf, -np.inf, np.nan]
     table = np.array(list(product([0.0, 1e-9, 1e-4, np.nan], [0.0, 1.0, np.nan], kinds, kinds, kinds, [0.0, 1e10])))

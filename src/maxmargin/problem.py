@@ -199,16 +199,18 @@ class QP:
         used = beta.nonzero()[0]  # 0 lies where it lies
         x, lower, upper = beta[used], self.lower[used], self.upper[used]
         size = np.abs(x)
-        largest = float(size.max(initial=0.0))
+        share = np.finfo(float).eps * np.sqrt(len(x))  # of n terms, by which their sum is rounded
+        most = max(2.0 * DUST * float(size.max(initial=0.0)), share * float(size.sum()))
         near = np.minimum(np.minimum(np.abs(x - lower), np.abs(x - upper)), size)
-        if not ((near > 0.0) & (near <= 2.0 * DUST * largest)).any():
+        if not ((near > 0.0) & (near <= most)).any():
             return beta + 0.0  # as nearly always; and no −0, see below
         # What counts for nothing in f is put there, unless a constraint sees it; then what counts for nothing in both.
         parts = np.vstack([np.sqrt(np.maximum(self._diagonal[used], 0.0)), np.abs(self.A[:, used])])
+        sums = share * _counted(parts, size) if len(self.A) else 0.0 * size
         settled = np.zeros(self.n)
         for some in (parts[:1], parts):
-            most = _rounded_off(some, np.append(0.0, np.abs(self.b)), size)
-            settled[used] = _placed(x, lower, upper, most)
+            largest = _rounded_off(some, np.append(0.0, np.abs(self.b)), size)
+            settled[used] = _placed(x, lower, upper, largest, sums)
             if not len(self.A) or self._missed_share(settled) <= FEASIBLE:
                 return settled
         beta = beta + 0.0
@@ -425,17 +427,26 @@ class QP:
         return 0.5 * float(np.abs(beta).sum()) * self.terms(beta) if self.b.any() else 0.0
 
 
-def _placed(x: np.ndarray, lower: np.ndarray, upper: np.ndarray, most: np.ndarray) -> np.ndarray:
+def _placed(x: np.ndarray, lower: np.ndarray, upper: np.ndarray, most: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """Coefficients, on a bound or at 0 where they are as near to it as a small share of the bound, or of ``most``.
 
-    Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+    Next to a bound that is not 0 rounding is a share of the bound, or that of ``sums`` which coefficients have to keep:
+    where classes are of equal cost, one of the least costs is left short of its bound by that, and is not free. Next to
+    0 it is a share of the coefficients there are.
     """
     most = np.minimum(np.maximum(np.abs(lower), np.abs(upper)), most)
     for place in (np.clip(0.0, lower, upper), lower, upper):
         if np.isfinite(place).any():
-            dust = DUST * np.where(place == 0.0, most, np.abs(place))
+            dust = np.maximum(DUST * np.abs(place), np.minimum(sums, 0.5 * np.abs(place)))
+            dust = np.where(place == 0.0, DUST * most, dust)
             x = np.where(np.abs(x - place) <= np.where(np.isfinite(dust), dust, 0.0), place, x)
     return x + 0.0  # no −0, which attributes do not keep: the same β would be multiplied a second time
+
+
+def _counted(parts: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """For each coefficient the least that counts for as much as all of them together, in any of their ``parts``."""
+    sums = parts @ size
+    return np.divide(sums[:, None], parts, out=np.full(parts.shape, np.inf), where=parts > 0.0).min(axis=0)
 
 
 def _rounded_off(parts: np.ndarray, least: np.ndarray, size: np.ndarray) -> np.ndarray:

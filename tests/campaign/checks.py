@@ -22,6 +22,7 @@ from .models import (
     endless,
     evidence_of,
     functions_of,
+    impossible,
     kernel_of,
     linear_parts,
     linear_primal,
@@ -232,8 +233,8 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
         for part, e in both
     )
     reachable = all(REACH / textbook.UNIT * e.violation_rounding <= tolerance(problem, part) for part, e in both)
-    if reachable and model.status_.name in ("STALLED", "UNBOUNDED") and problem.convex:
-        reachable = not any(endless(problem, part) for part in parts)
+    if reachable and model.status_.name in ("STALLED", "UNBOUNDED", "EXHAUSTED") and problem.convex:
+        reachable = not (impossible(problem) or any(endless(problem, part) for part in parts))
     if reachable and model.status_ is not maxmargin.Status.CONVERGED and problem.stop is None and problem.convex:
         # Those of a model that does nothing are small, but what counts is those of one that meets tol.
         reachable = not any(lost_in_sums(problem, part, 0.5 * tolerance(problem, part) / REACH) for part in parts)

@@ -242,6 +242,20 @@ def endless(problem: Problem, part: Part) -> bool:
     return bool(v @ (K @ v) + (ridge * v) @ v < -rounding)
 
 
+def impossible(problem: Problem) -> bool:
+    """Whether no coefficients of a one-class machine hold the constraints of its functions, however little they miss.
+
+    Coefficients are not negative and have a sum: where a function has one sign, those of its samples have to be 0.
+    """
+    phi = functions_of(problem)
+    if problem.machine != "OneClassSVM" or not phi.shape[1]:
+        return False
+    total = problem.params["nu"] * problem.weights.sum()
+    A, b = np.vstack([np.ones(problem.n), phi.T]), np.append(total, np.zeros(phi.shape[1]))
+    boxes = [(0.0, one) for one in problem.weights]
+    return linprog(np.zeros(problem.n), A_eq=A, b_eq=b, bounds=boxes).status == 2  # presolving sees it exactly
+
+
 def lost_in_sums(problem: Problem, part: Part, most: float) -> bool:
     """Whether what meets tol has sums Σ_j |K_ij| |c_j| above ``most``, of which rounding hides that it does.
 

@@ -414,6 +414,18 @@ def test_a_target_that_never_changes_leaves_nothing_to_gain(machine, functions):
     np.testing.assert_allclose(model.predict(X), 1.3, rtol=1e-9 if machine is NuSVR else 0.1)
 
 
+@pytest.mark.parametrize("n", [67, 1500, 4000])
+@pytest.mark.parametrize("machine", [SVC, LinearSVC])
+def test_classes_of_equal_cost_and_a_cost_so_small_that_all_are_at_their_bounds(machine, n):
+    """Any bias between −1 and 1 is as good then; rounding of the sum must not make one of the two ends of it."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 5))
+    y, weight = np.where(X[:, 0] > 0.7, 1, -1), 10.0 ** rng.uniform(-3, 3, n)
+    model = machine(C=7e-9, loss="hinge", class_weight="balanced").fit(X, y, sample_weight=weight)
+    assert model.status_ is Status.CONVERGED
+    assert np.abs(model.decision_function(X)).max() < 0.1
+
+
 @pytest.mark.parametrize("seed", [1, 2, 9])
 def test_many_small_problems_without_a_margin(seed):
     """A negative margin is published as none: a pair whose published form falls short of tol is solved once more."""

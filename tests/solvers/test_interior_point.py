@@ -12,7 +12,7 @@ from maxmargin.goal import Goal
 from maxmargin.gram import Factored, Kernel, KernelGram, Shifted
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
-from maxmargin.solvers import InteriorPoint
+from maxmargin.solvers import InteriorPoint, interior_point
 from maxmargin.solvers.parts.system_choice import system_for
 
 SYSTEMS = ["normal", "dense", "quasi", "lsmr-rows", "lsmr"]
@@ -149,6 +149,15 @@ def test_too_few_iterations_leave_a_feasible_point():
     solution = InteriorPoint().solve(qp, Goal(gap=1e-12, max_iter=2), None, Monitor())
     assert solution.status is Status.MAX_ITERATIONS
     assert solution.certificate.infeasibility < 1e-10 and np.isfinite(solution.certificate.gap)
+
+
+def test_a_step_that_leads_nowhere_is_the_last(monkeypatch):
+    """Slacks of 1e-72 beside duals of 1e74 allow steps of 1e-145, whose correctors are no numbers (seed 1723645)."""
+    qp, lengths = problem(MACHINES["hinge"]), []
+    monkeypatch.setattr(interior_point, "_longest", lambda rates: lengths.append(1e-145) or 1e-145)
+    monkeypatch.setattr(interior_point._Run, "_lengthen", lambda *_: pytest.fail("a corrector was asked for"))
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-8))
+    assert lengths and np.isfinite(solution.certificate.gap)
 
 
 def test_an_unknown_system():

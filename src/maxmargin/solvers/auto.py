@@ -156,8 +156,8 @@ class Auto:
                     reason = found.status if found.status in FINAL else Status.STALLED
                     return replace(best, status=goal.verdict(best.certificate, reason), n_iter=steps)
             assert best is not None
-            if problem.exact() is problem or self.solver != "auto":
-                return replace(best, n_iter=steps)
+            if problem.exact() is problem or self.solver != "auto":  # why the last one stopped is why this ends
+                return replace(best, status=goal.verdict(best.certificate, found.status), n_iter=steps)
             problem = problem.exact()
 
     def _make(self, turn: Try) -> Any:
@@ -206,8 +206,8 @@ class Auto:
         # it has worked on columns, those of features, before.
         columns = [Try("interior-point", cold=True, lowered=LOWERED_UP_TO)] * (form is None)
         if not pairs:
-            mpd = Try("mpd", partial(pair_trial, qp))
-            return [mpd, *newton, interior, *columns, Try("mpd")] if dense else [Try("mpd")]
+            mpd, again = (Try("mpd", partial(pair_trial, qp, times)) for times in (1.0, LAST))
+            return [mpd, *newton, interior, *columns, again] if dense else [Try("mpd")]
         rank = _rank(qp, dense)
         first = Try("decomposition", partial(pair_trial, qp, LAST, rank))
         lowered = [first, Try("interior-point", cold=True, lowered=rank)] * (rank > 0)

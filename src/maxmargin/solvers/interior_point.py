@@ -56,6 +56,7 @@ __all__ = ["InteriorPoint", "screens"]
 LONGER = 0.3  # of the way to the full step is what a corrector aims to add to its length,
 GAIN = 0.05  # of what is missing of the full step is what it has to add to be kept
 BACK_OFF = 0.995  # of the way to the boundary is as far as a step goes
+NOWHERE = np.finfo(float).eps ** 2  # of the way: a shorter step changes nothing, of this iteration or of the next
 PROGRESS = 0.9  # of the least so far is progress, in any measure that counts
 NEAR_GAP = 0.5  # relative gap: above it other measures than the gap tell that there is progress
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
@@ -240,7 +241,10 @@ class _Run:
         missing = point.missing()
         m, pull = self._predict(self.system.solve(missing + affine))
         x = self.system.solve(missing + pull[:, 0] + m * pull[:, 1])
-        x, longest = self._lengthen(x, _longest(crew.ask("correct", x, m)), m, missing)
+        longest = _longest(crew.ask("correct", x, m))
+        if not longest > NOWHERE:  # slacks that differ by so much have products which are no numbers
+            return False
+        x, longest = self._lengthen(x, longest, m, missing)
         length = min(1.0, BACK_OFF * longest)
         if not (np.isfinite(x).all() and np.isfinite(length)):
             return False

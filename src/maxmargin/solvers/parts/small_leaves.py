@@ -21,6 +21,7 @@ __all__ = ["certify_slice", "solve_slice"]
 LOAD_UP_TO = 32  # variables: up to here a matrix at hand is loaded whole, above by rows as they are needed
 STEPS_A_VARIABLE = 10  # before the free variables are solved for; most problems need fewer
 NEWTON_SHARE = 2  # of the work of pair steps, between them
+EPS = np.finfo(np.float64).eps
 TINY = np.finfo(np.float64).tiny  # what to divide by instead of 0
 STALL_ROUNDS = 20  # without progress before we give up
 
@@ -189,31 +190,43 @@ def prove(x, product, p, lower, upper, eps, ridge, edges, levels, sums, proof):
 
 
 @inline
-def beside(x, place, least):
-    """Whether rounding is all that is between a variable and a place, or ``least`` where that is 0."""
-    return abs(place) < np.inf and abs(x - place) <= (least if place == 0.0 else ROUNDED_SOLUTION * abs(place))
+def beside(x, place, least, sums):
+    """Whether rounding is all that is between a variable and a place: of itself or of ``sums``, or ``least`` at 0."""
+    if place == 0.0:
+        return abs(x) <= least
+    return abs(place) < np.inf and abs(x - place) <= max(ROUNDED_SOLUTION * abs(place), min(sums, 0.5 * abs(place)))
 
 
 @aside
-def without_dust(x, lower, upper):
+def without_dust(x, lower, upper, diag, edges, grouped):
     """Take away what rounding left between a variable and its bound, or zero: it is not free.
 
-    Next to a bound that is not 0 rounding is a share of the bound, next to 0 of the coefficients there are.
+    Next to a bound that is not 0 rounding is a share of the bound, or of the sum that its group has to keep, unless f
+    tells more; next to 0 it is a share of the coefficients there are.
     """
     largest = 0.0
+    counts = 0.0
     for r in range(len(x)):
         largest = max(largest, abs(x[r]))
-    for r in range(len(x)):
-        least = ROUNDED_SOLUTION * largest
-        if abs(lower[r]) < np.inf and abs(upper[r]) < np.inf:
-            least = min(least, ROUNDED_SOLUTION * max(abs(lower[r]), abs(upper[r])))
-        zero = min(max(0.0, lower[r]), upper[r])
-        if beside(x[r], lower[r], least):
-            x[r] = lower[r]
-        elif beside(x[r], upper[r], least):
-            x[r] = upper[r]
-        elif abs(x[r] - zero) <= least:
-            x[r] = zero
+        counts += abs(x[r]) * np.sqrt(max(diag[r], 0.0))
+    share = EPS * np.sqrt(len(x))  # of n terms, by which their sum is rounded
+    for g in range(len(edges) - 1):
+        total = 0.0
+        for r in range(edges[g], edges[g + 1]):
+            total += abs(x[r]) if grouped else 0.0
+        for r in range(edges[g], edges[g + 1]):
+            size = np.sqrt(max(diag[r], 0.0))
+            sums = share * (min(total, counts / size) if size > 0.0 else total)
+            least = ROUNDED_SOLUTION * largest
+            if abs(lower[r]) < np.inf and abs(upper[r]) < np.inf:
+                least = min(least, ROUNDED_SOLUTION * max(abs(lower[r]), abs(upper[r])))
+            zero = min(max(0.0, lower[r]), upper[r])
+            if beside(x[r], lower[r], least, sums):
+                x[r] = lower[r]
+            elif beside(x[r], upper[r], least, sums):
+                x[r] = upper[r]
+            elif abs(x[r] - zero) <= least:
+                x[r] = zero
 
 
 @aside
@@ -331,6 +344,7 @@ def solve_slice(
         for r in range(n):
             slot[r] = r if len(own) > 0 else -1
             x[r] = beta[order[r]]
+            diag[r] = 0.0
             if room == 0:
                 continue  # the matrix is needed only where x is not zero
             diag[r] = diagonal[where[r]] + (own_ridge[r] if len(ridge) > 0 else 0.0)
@@ -342,7 +356,7 @@ def solve_slice(
             if not into_box(x, own_lower, own_upper, edges, sums[k]):
                 code[k] = INFEASIBLE
                 continue
-            without_dust(x, own_lower, own_upper)
+            without_dust(x, own_lower, own_upper, diag, edges, grouped)
         times(x, source, own_ridge, own_sign, H, slot, Hx)
         value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
         spent += 2 * n * n
@@ -386,7 +400,7 @@ def solve_slice(
                     source, own_ridge, own_sign, H, slot, own_p, v, x, own_lower, own_upper, own_eps, edges, grouped,
                     allowed,
                 )  # fmt: skip
-            without_dust(x, own_lower, own_upper)
+            without_dust(x, own_lower, own_upper, diag, edges, grouped)
             times(x, source, own_ridge, own_sign, H, slot, Hx)
             value = look(x, Hx, own_p, own_lower, own_upper, own_eps, edges, v, rise, fall, high, low)
             if code[k] != UNFINISHED:
