@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC as TheirLinearSVC
 from sklearn.svm import l1_min_c as their_l1_min_c
 
 from maxmargin import SOLVERS, Goal, LinearOneClassSVM, LinearSVC, OneClassSVM, Status, l1_min_c
-from maxmargin.estimators import crammer_singer
+from maxmargin.estimators import class_leaves, crammer_singer
 from maxmargin.estimators.crammer_singer import AllClasses, combined
 from maxmargin.estimators.sparse_linear import SparseProblem
 from maxmargin.losses import make_loss
@@ -98,6 +98,29 @@ def test_l1_leaves_few_weights_of_many_and_several_classes():
     assert len(model.certificates_) == 3
     path = LinearSVC(penalty="l1", tol=1e-5).path(X, y == 1, [0.1, 1.0, 10.0])
     assert (np.diff([np.count_nonzero(c) for c in path.coefs]) > 0).all()
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_few_weights_with_a_free_bias_and_a_large_cost(seed):
+    """θ = 2 c (1 − m) has few digits where m is 1 − 1e-9, and its sum is 0 all the same."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(5, 2)), np.arange(5) % 2
+    model = LinearSVC(penalty="l1", C=10.0 ** rng.uniform(5, 6), tol=1e-6).fit(X, y)
+    assert model.status_.converged and model.certificate_.infeasibility <= 1e-11
+
+
+def test_few_weights_at_any_bias_have_a_dual_value():
+    """Slopes whose sum is not 0 become some whose sum is, none of them larger; of one class alone, none is left."""
+    X, y = cancer()
+    y = np.where(y > 0, 1.0, -1.0)
+    problem = SparseProblem(X, y, np.ones(len(y)), make_loss("squared_hinge", classification=True), 1.0, False)
+    for bias in (-30.0, -0.5, 0.7, 30.0):
+        theta, g, g_b = problem._slopes(np.full(len(y), bias))
+        even, slopes = problem._evened(theta, g)
+        assert abs(even.sum()) <= 1e-13 * np.abs(theta).sum()
+        assert (even * theta >= 0.0).all() and (np.abs(even) <= np.abs(theta)).all()
+        assert_allclose(slopes, X.T @ even, atol=1e-12)
+        assert 0.0 <= problem._dual(even, slopes, g_b) <= len(y)
 
 
 def test_l1_stops_when_told():
@@ -263,7 +286,7 @@ def test_a_level_leaves_the_room_that_there_is():
         some = rng.normal(size=c)
         for top in (some, np.ones(c), some.round(), np.append(some[1:], 50.0)):
             for room in (1e-9, 0.3, 40.0):
-                level = crammer_singer._level(top.copy(), c, room)
+                level = class_leaves._level(top.copy(), c, room)
                 assert np.maximum(top - level, 0.0).sum() == pytest.approx(room, rel=1e-9, abs=1e-12)
 
 

@@ -14,10 +14,12 @@ The problem of one sample has a solution in closed form up to a threshold, found
         both values from w and α, whose difference is the gap
         a round: a sweep over the samples that violate their conditions, then sweeps over their active classes only,
         until these have had as many classes of samples as there are
+        once rounds have taken the time that an interior method will take: that, from the start (interior_classes.py)
     until the gap meets the goal
 
 Sweeps alone crawl where the problem is flat: the first step saves a half to five sixths of them. Where few classes of
-few samples are active, a hundred sweeps over these take as long as one look at all.
+few samples are active, a hundred sweeps over these take as long as one look at all. Where C is large or features differ
+in size, sweeps do not get there in any time.
 """
 
 from __future__ import annotations
@@ -26,17 +28,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from .._jit import jit
 from ..goal import Goal
-from ..monitor import Monitor, clock
+from ..monitor import Monitor, Stopped, clock
 from ..solution import Certificate, Status
 from ..solvers.parts.limits import LOOK_WORK
+from .class_leaves import SAME, combined, judge, squared_norms, sweep
+from .interior_classes import InteriorClasses, price
 
 __all__ = ["AllClasses", "ClassWeights"]
 
-SAME = 1e-12  # of a margin: a sample whose conditions are violated by less stays as it is
 SWEEPS = 100_000  # without a limit
+# Operations in blocks, of which the interior method's price is made, in the time of a round (measured, too):
+ROUND_OVERHEAD = 2.5e6  # its calls, however small the problem is,
+ROUND_WORK = 150.0  # and an entry of a row and a class, which a round reads some five times
 
 
 @dataclass(frozen=True)
@@ -64,47 +70,55 @@ class AllClasses:
     classes: int
 
     def solve(self, goal: Goal, monitor: Monitor, start: np.ndarray | None = None, seed: int = 0) -> ClassWeights:
-        """Weights that meet the goal, or the best ones so far; iterations are sweeps over all samples."""
-        n, k = len(self.labels), self.classes
+        """Weights that meet the goal, or the best ones so far; iterations are rounds or interior steps."""
         rng = np.random.default_rng(seed)
-        alpha = np.zeros((n, k))
+        alpha = np.zeros((len(self.labels), self.classes))
         if start is not None and start.shape == alpha.shape:
             alpha = inside(start, self.labels, self.cost)
         rows = (self.indptr, self.indices, self.data)
         norms = squared_norms(self.indptr, self.data)
-        best: tuple[Certificate, np.ndarray, np.ndarray] | None = None
-        best_dual, idle, sweeps = -np.inf, float(self.cost.sum()), 0
+        known = _Known(self, goal, monitor)
         before, mean = alpha, None  # at the beginning of the last round, and on average in it
+        dearer = price(len(self.labels), self.width, self.classes)
+        dearer /= ROUND_OVERHEAD + ROUND_WORK * len(self.data) * self.classes  # rounds that take as long
         while True:
             begun = clock()
             alpha, W = self._further(alpha, before, rows)
-            primal, dual, violations = self._values(W, alpha, rows)
+            violations = known.note(alpha, W)
             monitor.reserve(float, clock() - begun)  # the last look takes as long
-            worst, best_dual = float(violations.max(initial=0.0)), max(best_dual, dual)
-            found = Certificate(primal, best_dual, max(primal - best_dual, 0.0), worst, 0.0, idle)
-            if best is None or found.primal <= best[0].primal:
-                best = found, W.copy(), alpha.copy()
             if mean is not None:  # weights between which those of the sweeps jump to and fro
-                other = combined(*rows, mean, self.width)
-                value = self._values(other, mean, rows)[0]
-                if value < best[0].primal:
-                    best = Certificate(value, best_dual, value - best_dual, worst, 0.0, idle), other, alpha.copy()
-            shown = best[0]
-            shown = Certificate(shown.primal, best_dual, max(shown.primal - best_dual, 0.0), shown.violation, 0.0, idle)
-            stop = monitor.step(sweeps, -best_dual, worst, int((violations > SAME).sum()), primal=shown.primal)
-            if goal.met(shown):
-                reason: Status | None = Status.CONVERGED
-            elif 0 < goal.max_iter <= sweeps:
-                reason = Status.MAX_ITERATIONS
-            else:
-                reason = Status.EXHAUSTED if sweeps >= SWEEPS else stop
-            if reason is not None:
-                monitor.end(sweeps, shown, 0)
-                status = goal.verdict(shown, reason)
-                return ClassWeights(best[1], best[2], shown, status, max(1, sweeps), monitor.history)
+                known.weigh(combined(*rows, mean, self.width), alpha)
+            if known.judged(violations) is not None:
+                return known.end()
+            if known.steps >= dearer:
+                dearer = np.inf
+                better = self._interior(known, rows)
+                if known.reason is not None:
+                    return known.end()
+                if better is not None:
+                    alpha, W = better, combined(*rows, better, self.width)
+                    violations = self._values(W, alpha, rows)[2]
             before = alpha.copy()
             mean = self._round(alpha, W, violations > SAME, rows, norms, rng, monitor)
-            sweeps += 1
+            known.steps += 1
+
+    def _interior(self, known: _Known, rows: tuple) -> np.ndarray | None:
+        """Steps of the interior method until the goal is met or they stall; α of a dual value above all before."""
+        better, monitor = None, known.monitor
+        try:
+            monitor.look()
+            X = sp.csr_array((self.data, self.indices, self.indptr), (len(self.labels), self.width)).toarray()
+            for point in InteriorClasses(X, self.labels, self.cost, self.classes, monitor.look).points():
+                known.steps += 1
+                alpha, before = inside(point.alpha, self.labels, self.cost), known.dual
+                violations = known.note(alpha, combined(*rows, alpha, self.width))
+                known.weigh(point.W, alpha)
+                better = alpha if known.dual > before else better
+                if known.judged(violations) is not None:
+                    break
+        except Stopped as stopped:
+            known.reason = stopped.reason
+        return better
 
     def _round(
         self,
@@ -170,6 +184,58 @@ class AllClasses:
         return primal, self._dual(W, alpha), violations
 
 
+class _Known:
+    """The best weights and the best dual value so far, and whether they are enough."""
+
+    def __init__(self, problem: AllClasses, goal: Goal, monitor: Monitor) -> None:
+        self.problem, self.goal, self.monitor = problem, goal, monitor
+        self.rows = (problem.indptr, problem.indices, problem.data)
+        self.idle, self.steps = float(problem.cost.sum()), 0
+        self.primal, self.dual, self.worst, self.violation = np.inf, -np.inf, np.inf, np.inf
+        self.best: tuple[np.ndarray, np.ndarray] | None = None
+        self.reason: Status | None = None
+
+    def note(self, alpha: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Take note of feasible α with its weights; violations of each sample."""
+        primal, dual, violations = self.problem._values(W, alpha, self.rows)
+        self.dual, self.worst = max(self.dual, dual), float(violations.max(initial=0.0))
+        if self.best is None or primal <= self.primal:
+            self._keep(primal, W.copy(), alpha)
+        return violations
+
+    def weigh(self, W: np.ndarray, alpha: np.ndarray) -> None:
+        """Take note of weights that are not those of the α at hand."""
+        primal = self.problem._values(W, alpha, self.rows)[0]
+        if primal < self.primal:
+            self._keep(primal, W, alpha)
+
+    def _keep(self, primal: float, W: np.ndarray, alpha: np.ndarray) -> None:
+        self.primal, self.violation, self.best = primal, self.worst, (W, alpha.copy())
+
+    @property
+    def certificate(self) -> Certificate:
+        gap = max(self.primal - self.dual, 0.0)
+        return Certificate(self.primal, self.dual, gap, self.violation, 0.0, self.idle)
+
+    def judged(self, violations: np.ndarray) -> Status | None:
+        """Record a step; the reason to stop, if there is one."""
+        active = int((violations > SAME).sum())
+        stop = self.monitor.step(self.steps, -self.dual, self.worst, active, primal=self.primal)
+        if self.goal.met(self.certificate):
+            self.reason = Status.CONVERGED
+        elif 0 < self.goal.max_iter <= self.steps:
+            self.reason = Status.MAX_ITERATIONS
+        else:
+            self.reason = Status.EXHAUSTED if self.steps >= SWEEPS else stop
+        return self.reason
+
+    def end(self) -> ClassWeights:
+        assert self.best is not None and self.reason is not None
+        self.monitor.end(self.steps, self.certificate, 0)
+        status = self.goal.verdict(self.certificate, self.reason)
+        return ClassWeights(*self.best, self.certificate, status, max(1, self.steps), self.monitor.history)
+
+
 def _squared(W: np.ndarray) -> float:
     """‖W‖², without another array of its size."""
     return float(np.einsum("ij,ij->", W, W))
@@ -184,137 +250,3 @@ def inside(alpha: np.ndarray, labels: np.ndarray, cost: np.ndarray) -> np.ndarra
     out *= np.where(total > cost, cost / np.where(total > 0.0, total, 1.0), 1.0)[:, None]
     out[own, labels] = -out.sum(axis=1)
     return out
-
-
-# -- leaves ---------------------------------------------------------------------------------------------------------
-
-
-@jit
-def squared_norms(indptr, data):
-    """‖x_i‖²."""
-    out = np.zeros(len(indptr) - 1)
-    for i in range(len(out)):
-        for at in range(indptr[i], indptr[i + 1]):
-            out[i] += data[at] * data[at]
-    return out
-
-
-@jit
-def combined(indptr, indices, data, alpha, width):
-    """W = Σ_i x_i α_iᵀ."""
-    W = np.zeros((width, alpha.shape[1]))
-    for i in range(len(alpha)):
-        used = False
-        for k in range(alpha.shape[1]):
-            used |= alpha[i, k] != 0.0
-        if used:
-            for at in range(indptr[i], indptr[i + 1]):
-                row = W[indices[at]]
-                for k in range(alpha.shape[1]):
-                    row[k] += data[at] * alpha[i, k]
-    return W
-
-
-@jit
-def _slopes(indptr, indices, data, i, label, W, g):
-    """g_k = w_kᵀx_i + (1 for other classes)."""
-    for k in range(len(g)):
-        g[k] = 0.0 if k == label else 1.0
-    for at in range(indptr[i], indptr[i + 1]):
-        row = W[indices[at]]
-        x = data[at]
-        for k in range(len(g)):
-            g[k] += x * row[k]
-
-
-@jit
-def judge(indptr, indices, data, labels, cost, alpha, W, losses, violations):
-    """The loss of each sample, and how far its conditions are violated."""
-    classes = W.shape[1]
-    g = np.empty(classes)
-    for i in range(len(labels)):
-        _slopes(indptr, indices, data, i, labels[i], W, g)
-        own = g[labels[i]]
-        most = own
-        least = np.inf  # of those that may grow
-        for k in range(classes):
-            most = max(most, g[k])
-            if alpha[i, k] < (cost[i] if k == labels[i] else 0.0):
-                least = min(least, g[k])
-        losses[i] = most - own
-        violations[i] = max(0.0, most - least) if least < np.inf else 0.0
-
-
-@jit
-def sweep(indptr, indices, data, norms, labels, cost, order, turn, alpha, W, late, moved, active, count):
-    """The problem of each sample in turn, to its minimum over its active classes, or over all of them if ``turn`` < 0.
-
-    ``moved`` tells whose conditions were violated. A look at all classes makes those active that are at no bound.
-    ``late`` adds up the steps of each turn times its number.
-    """
-    classes, whole = W.shape[1], turn < 0
-    g, top = np.empty(classes), np.empty(classes)
-    for i in order:
-        A, C, label, some = norms[i], cost[i], labels[i], active[i]
-        if whole:
-            count[i] = classes
-            for k in range(classes):
-                some[k] = k
-            _slopes(indptr, indices, data, i, label, W, g)
-        c = count[i]
-        if not whole:
-            for q in range(c):
-                k = some[q]
-                slope = 0.0 if k == label else 1.0
-                for at in range(indptr[i], indptr[i + 1]):
-                    slope += data[at] * W[indices[at], k]
-                g[q] = slope
-        most, least = -np.inf, np.inf
-        for q in range(c):
-            k = some[q]
-            bound = C if k == label else 0.0
-            most = max(most, g[q])
-            if alpha[i, k] < bound:
-                least = min(least, g[q])
-            g[q] -= A * alpha[i, k]  # the slope at α = 0
-            top[q] = g[q] + A * bound
-        moved[i] = A > 0.0 and most - least > SAME
-        if moved[i]:
-            level = _level(top, c, A * C)
-            for q in range(c):
-                k = some[q]
-                top[q] = min(C if k == label else 0.0, (level - g[q]) / A) - alpha[i, k]
-                alpha[i, k] += top[q]
-                if turn > 0:
-                    late[i, k] += turn * top[q]
-            for q in range(c):
-                change, k = top[q], some[q]
-                if change != 0.0:
-                    for at in range(indptr[i], indptr[i + 1]):
-                        W[indices[at], k] += data[at] * change
-        if whole:
-            c = 0
-            for k in range(classes):
-                if k == label or alpha[i, k] < 0.0:
-                    some[c] = k
-                    c += 1
-            count[i] = c
-            moved[i] &= c > 1
-
-
-@jit
-def _level(top, c, room):
-    """The level above which the first c numbers have ``room`` together; what is not above it is dropped on the way."""
-    while True:
-        total = -room
-        for q in range(c):
-            total += top[q]
-        level = total / c
-        kept = 0
-        for q in range(c):
-            if top[q] > level:
-                top[kept] = top[q]
-                kept += 1
-        if kept == c or kept == 0:
-            return level
-        c = kept

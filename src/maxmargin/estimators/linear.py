@@ -236,7 +236,7 @@ class LinearSVC(ClassifierMixin, Calibrated, LinearMachine):
         indptr, indices, data = entries or (X.indptr.astype(np.int64), X.indices, X.data)
         machine = AllClasses(indptr, indices, data, X.shape[1], labels.astype(np.int64), cost, len(self.classes_))
         starts = getattr(self, "_starts_", None) if self.warm_start else None
-        with monitor:
+        with monitor, th.blas_limit(1):
             given = self.random_state
             seed = 0 if given is None else int(check_random_state(given).randint(np.iinfo(np.int32).max))
             found = machine.solve(self._goal(problem), monitor, starts[0] if starts else None, seed)
