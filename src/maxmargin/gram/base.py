@@ -283,6 +283,7 @@ class KernelGram(Gram):
     def _adopt(self, n: int) -> None:
         self.n = n
         self._taken: tuple[KernelGram, np.ndarray] | None = None  # the Gram of all points, and which of them are ours
+        self.looks_low: bool | None = None  # whether it may be of low rank, as far as somebody has looked
         self._first: np.ndarray | None = None  # the first point that equals each, once somebody has asked
         self._known: tuple[np.ndarray, np.ndarray] | None = None  # a vector, and its product
         self._factor: Factor | None = None
@@ -417,6 +418,11 @@ class KernelGram(Gram):
             place[same[::-1]] = numbers[::-1]
             self._first = place[same]
         return self._first
+
+    @property
+    def whole_kernel(self) -> KernelGram:
+        """The Gram of all points, of which this is a part, or itself."""
+        return self if self._taken is None else self._taken[0]
 
     @cached_property
     def _first_equal(self) -> np.ndarray:

@@ -235,7 +235,7 @@ def _rank(qp: QP, dense: bool) -> int:
     def wins(rank: int) -> bool:
         return not dense or bool(LAST * pair_patience(gram, qp.n, rank) <= pair_patience(gram, qp.n))
 
-    if wins(LOWERED_UP_TO) and _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS):
+    if wins(LOWERED_UP_TO) and _looks_low(gram):
         return LOWERED_UP_TO
     if qp.n < Sizes.merge:
         return 0
@@ -243,12 +243,33 @@ def _rank(qp: QP, dense: bool) -> int:
     return points if points * gram.n_points <= FACTOR_UP_TO**2 and 2 * points <= gram.n_points and wins(points) else 0
 
 
-def _distinct_points(gram: Gram) -> int:
-    """Points of a kernel matrix, or of a view of one, that differ, as far as that is known."""
+def _inner(gram: Gram) -> Gram:
+    """The matrix of which this one is a view."""
     while hasattr(gram, "inner") and not isinstance(gram, KernelGram):
         gram = gram.inner
-    first = gram.duplicates() if isinstance(gram, KernelGram) else None
-    return gram.n if first is None else distinct(first)
+    return gram
+
+
+def _looks_low(gram: Gram) -> bool:
+    """Whether a look of a millisecond says that a kernel may be of low rank.
+
+    Parts of one, as pairs of classes and folds are, ask it together first: what the whole does not seem to be, parts
+    that differ less seldom are.
+    """
+    whole = getattr(_inner(gram), "whole_kernel", None)
+    if whole is not None and whole.n > gram.n_points:
+        if whole.looks_low is None:
+            whole.looks_low = _may_be_low_rank(whole, FEW_ROWS, FEW_COLUMNS)
+        if not whole.looks_low:
+            return False
+    return _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS)
+
+
+def _distinct_points(gram: Gram) -> int:
+    """Points of a kernel matrix, or of a view of one, that differ, as far as that is known."""
+    inner = _inner(gram)
+    first = inner.duplicates() if isinstance(inner, KernelGram) else None
+    return inner.n if first is None else distinct(first)
 
 
 def mixed(qp: QP, goal: Goal, one: Solution, other: Solution) -> Solution:
