@@ -152,7 +152,7 @@ def test_a_matrix_without_memory_does_not_cost_the_answer_that_there_is(monkeypa
     monkeypatch.setattr(host, "free_memory", lambda: 0)
     waits = [0.01, np.inf]  # the interior method is next, and then pair steps again
     monkeypatch.setattr(auto, "pair_trial", lambda qp, times=1.0: {"patience": waits.pop(0)})
-    monkeypatch.setattr(auto, "_lowered", lambda *problem: None)  # there is no factor either
+    monkeypatch.setattr(auto, "lowered_problem", lambda *problem: None)  # there is no factor either
     solution = auto.Auto().solve(qp)
     assert solution.status is Status.CONVERGED
     assert solution.solver == "decomposition"

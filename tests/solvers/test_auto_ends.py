@@ -19,6 +19,7 @@ from maxmargin.rows import Rows
 from maxmargin.solution import Status
 from maxmargin.solvers import MPD, SOLVERS, Auto, Decomposition, InteriorPoint, auto, judged, run
 from maxmargin.solvers.auto import Try, low_rank_or_not, mixed
+from maxmargin.solvers.parts import rank_choice
 from maxmargin.solvers.parts.reach import LOOKS_A_FETCH, out_of_reach, pair_patience, slope_rounding
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 from watchdog import within
@@ -409,11 +410,11 @@ def test_a_sample_tells_that_a_factor_takes_too_many_columns():
 def test_parts_of_a_kernel_ask_it_together_whether_it_is_of_low_rank(monkeypatch):
     """Pairs of classes and folds; where the whole may be, each is looked at, since its plan depends on it."""
     rng, asked = np.random.default_rng(0), []
-    look = auto._may_be_low_rank
-    monkeypatch.setattr(auto, "_may_be_low_rank", lambda gram, *more: asked.append(gram.n) or look(gram, *more))
+    look = rank_choice._may_be_low_rank
+    monkeypatch.setattr(rank_choice, "_may_be_low_rank", lambda gram, *more: asked.append(gram.n) or look(gram, *more))
     for d, low in ((30, False), (1, True)):
         whole = KernelGram(Kernel("rbf", gamma=1.0 / d), rng.normal(size=(400, d)))
         asked.clear()
-        assert [auto._looks_low(whole.take(np.arange(k, k + 300))) for k in range(3)] == [low] * 3
+        assert [rank_choice._looks_low(whole.take(np.arange(k, k + 300))) for k in range(3)] == [low] * 3
         assert asked == [400] + [300, 300, 300] * low
-        assert auto._looks_low(whole) is low
+        assert rank_choice._looks_low(whole) is low

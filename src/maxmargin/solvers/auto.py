@@ -30,7 +30,6 @@ all that is left, nobody else is asked (parts/reach.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -39,16 +38,16 @@ import numpy as np
 
 from .. import memory
 from ..goal import Goal
-from ..gram import Factored, Gram, KernelGram, Relation, as_gram, cache_bytes, low_rank, lowered
+from ..gram import Factored, Relation, as_gram, cache_bytes
 from ..monitor import Monitor
 from ..problem import ERM, QP
 from ..solution import Solution, Status
 from .base import GOAL, beginning, judged, linear_form, run
 from .interior_point import screens
 from .newton import Newton
-from .parts.equal_points import distinct
 from .parts.fixed_sums import pairs_keep
-from .parts.limits import SAMPLE_TOL
+from .parts.limits import FACTOR_UP_TO, LAST, SAMPLE_TOL
+from .parts.rank_choice import LOWERED_UP_TO, low_rank_or_not, lowered_problem, rank_that_wins
 from .parts.reach import out_of_reach, pair_patience
 from .parts.roundings import ROUNDED_SOLUTION
 from .parts.working_sets import Sizes
@@ -56,20 +55,12 @@ from .parts.working_sets import Sizes
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
 
 NEWTON_UP_TO = 300  # features: up to here a Newton step costs little more than a sweep over the rows
-FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
 TINY = 100  # variables: up to here that takes no longer than anything else
 LINEAR = 0.15  # of the iterations on a problem with bounds: 3 of 20 (reach.py)
-LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 FEW_LOOKS = 12.0  # at each row by sweeps before factorising, at least, and if it goes on from them at most
 FACTORS = 8  # factorisations that an interior method may take, whose cost in sweeps is worth the wait for them
 HOPE = 0.3  # relative gap after the first few sweeps that leaves some, if there is another solver
 
-LOW_RANK_FROM, LOW_RANK_UP_TO = 5000, 100  # samples, rank: between them the interior method beats decomposition
-PARAMETRIC_FROM = 1000  # samples: and mpd, which takes longer
-PROBE_ROWS = 1000  # of a kernel that tell whether it may be of low rank:
-PROBE_ERROR, PROBE_RANK = 0.2, 64  # share of the trace that so few columns may lack then
-FEW_ROWS, FEW_COLUMNS = 200, 16  # the same in a millisecond, where pair steps are tried first
-LOWERED_UP_TO = 400  # rank: with such a factor the interior method takes seconds where pair steps take minutes
 
 NOISE_SAMPLES = (500, 1000)  # points that tell, in no time, how coefficients grow in number
 NOISY = 0.4  # of all points will have one: a9a (0.6) and covtype (0.7) are, USPS (0.2) and MNIST (0.3) are not
@@ -127,7 +118,7 @@ class Auto:
                     looks = max(1, goal.max_iter - steps)
                     asked = goal.capped(-(-looks // 2) if others else looks)
                 try:
-                    work = _lowered(problem, turn.lowered, monitor) if turn.lowered else problem
+                    work = lowered_problem(problem, turn.lowered, monitor) if turn.lowered else problem
                     if work is None:
                         continue
                     found = run(self._make(turn), work, asked, warm, monitor, turn.name, self.looks)
@@ -208,7 +199,7 @@ class Auto:
         if not pairs:
             mpd, again = (Try("mpd", partial(pair_trial, qp, times)) for times in (1.0, LAST))
             return [mpd, *newton, interior, *columns, again] if dense else [Try("mpd")]
-        rank = _rank(qp, dense)
+        rank = rank_that_wins(qp, dense)
         first = Try("decomposition", partial(pair_trial, qp, LAST, rank))
         lowered = [first, Try("interior-point", cold=True, lowered=rank)] * (rank > 0)
         if not dense:
@@ -223,53 +214,6 @@ class Auto:
             Try("decomposition", partial(pair_trial, qp, LAST)),
             Try("mpd", partial(pair_trial, qp, LAST)),
         ]
-
-
-def _rank(qp: QP, dense: bool) -> int:
-    """Columns, at most, of a factor that may stand for the kernel and wins by far; 0 where there is none.
-
-    Copies of points add no column. Their targets may differ, so that they are not one point of the problem.
-    """
-    gram = as_gram(qp.H)
-
-    def wins(rank: int) -> bool:
-        return not dense or bool(LAST * pair_patience(gram, qp.n, rank) <= pair_patience(gram, qp.n))
-
-    if wins(LOWERED_UP_TO) and _looks_low(gram):
-        return LOWERED_UP_TO
-    if qp.n < Sizes.merge:
-        return 0
-    points = _distinct_points(gram)
-    return points if points * gram.n_points <= FACTOR_UP_TO**2 and 2 * points <= gram.n_points and wins(points) else 0
-
-
-def _inner(gram: Gram) -> Gram:
-    """The matrix of which this one is a view."""
-    while hasattr(gram, "inner") and not isinstance(gram, KernelGram):
-        gram = gram.inner
-    return gram
-
-
-def _looks_low(gram: Gram) -> bool:
-    """Whether a look of a millisecond says that a kernel may be of low rank.
-
-    Parts of one, as pairs of classes and folds are, ask it together first: what the whole does not seem to be, parts
-    that differ less seldom are.
-    """
-    whole = getattr(_inner(gram), "whole_kernel", None)
-    if whole is not None and whole.n > gram.n_points:
-        if whole.looks_low is None:
-            whole.looks_low = _may_be_low_rank(whole, FEW_ROWS, FEW_COLUMNS)
-        if not whole.looks_low:
-            return False
-    return _may_be_low_rank(gram, FEW_ROWS, FEW_COLUMNS)
-
-
-def _distinct_points(gram: Gram) -> int:
-    """Points of a kernel matrix, or of a view of one, that differ, as far as that is known."""
-    inner = _inner(gram)
-    first = inner.duplicates() if isinstance(inner, KernelGram) else None
-    return inner.n if first is None else distinct(first)
 
 
 def mixed(qp: QP, goal: Goal, one: Solution, other: Solution) -> Solution:
@@ -333,33 +277,6 @@ def trial(qp: QP) -> dict:
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
     looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
     return {"patience": max(FEW_LOOKS, looks)}
-
-
-def low_rank_or_not(gram: Gram, parametric: bool, stop: Callable[[], object] = lambda: None) -> Gram:
-    """A factor in place of a kernel matrix that is numerically of low rank, or the matrix, also if ``stop()``."""
-    least, most = (PARAMETRIC_FROM, LOWERED_UP_TO) if parametric else (LOW_RANK_FROM, LOW_RANK_UP_TO)
-    if gram.n < least or stop():
-        return gram
-    if not _may_be_low_rank(gram, PROBE_ROWS, PROBE_RANK, stop=stop):
-        return gram
-    # The factor of a part needs no more columns than that of the whole, and tells so in a part of the time.
-    if gram.n >= 2 * PROBE_ROWS and not _may_be_low_rank(gram, PROBE_ROWS, most, ROUNDED_SOLUTION, stop):
-        return gram
-    return low_rank(gram, ROUNDED_SOLUTION, most, stop=stop) or gram
-
-
-def _may_be_low_rank(
-    gram: Gram, rows: int, columns: int, error: float = PROBE_ERROR, stop: Callable[[], object] = lambda: None
-) -> bool:
-    """Whether so few columns leave so little of some rows of a kernel matrix, or of a view of one, that it may be."""
-    some = np.linspace(0, gram.n - 1, min(gram.n, rows)).astype(np.int64)
-    return lowered(gram.take(some), error, columns, stop=stop) is not None
-
-
-def _lowered(qp: QP, rank: int, monitor: Monitor) -> QP | None:
-    """The problem with a factor in place of its kernel matrix, or None where that takes too many columns."""
-    H = lowered(as_gram(qp.H), ROUNDED_SOLUTION, rank, stop=monitor.stop_now)
-    return None if H is None else replace(qp, H=H)
 
 
 def knows_features(H: Any) -> bool:

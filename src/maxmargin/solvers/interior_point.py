@@ -151,8 +151,7 @@ class _Run:
     def solve(self, start: np.ndarray | None) -> tuple[Answer, Status]:
         """The best point found and why we stopped; where a start leads nowhere, from others."""
         found, status = self._follow(start, centred=start is not None)
-        others = [(False, True), (True, False)] if self.point.can_center else []
-        for centred, wide in others:
+        for centred, wide in [(False, True), (True, False)] if self.point.can_center else []:
             arrived = found.certificate.relative_gap <= self.goal.first_gap  # other ways end there, too
             late = status is not Status.STALLED or self.iteration >= self.most
             if late or arrived or out_of_reach(self.qp, self.goal, found.beta, found.certificate):
@@ -241,12 +240,9 @@ class _Run:
         missing = point.missing()
         m, pull = self._predict(self.system.solve(missing + affine))
         x = self.system.solve(missing + pull[:, 0] + m * pull[:, 1])
-        longest = _longest(crew.ask("correct", x, m))
-        if not longest > NOWHERE:  # slacks that differ by so much have products which are no numbers
-            return False
-        x, longest = self._lengthen(x, longest, m, missing)
+        x, longest = self._lengthen(x, _longest(crew.ask("correct", x, m)), m, missing)
         length = min(1.0, BACK_OFF * longest)
-        if not (np.isfinite(x).all() and np.isfinite(length)):
+        if not (np.isfinite(x).all() and length > NOWHERE):
             return False
         crew.ask("advance", m, length)
         point.moved(length, x, missing)
@@ -266,7 +262,7 @@ class _Run:
         """Gondzio's correctors as long as they make the step longer: the step and its length."""
         crew = self.point.crew
         for _ in range(self.options.correctors):
-            if longest > 1.0:
+            if not NOWHERE < longest <= 1.0:  # slacks that differ by so much have products which are no numbers
                 break
             trial = self.system.solve(missing + crew.sum("aim", m, min(1.0, longest + LONGER)))
             further = _longest(crew.ask("retry", trial, m))

@@ -13,8 +13,10 @@ from ...solution import Status
 __all__ = [
     "DECREASE",
     "EACH_SIDE",
+    "FACTOR_UP_TO",
     "FINER",
     "IN_VAIN",
+    "LAST",
     "LESS",
     "LOOK_WORK",
     "MARGIN",
@@ -43,6 +45,8 @@ PASSES = 2000  # of any other whose steps look at all the data, without a limit 
 IN_VAIN = 4  # rounds that change no fewer variables than the best before: more go round in circles
 SAMPLE_TOL = 0.1  # of the size of targets: violation that a sample may keep, whose solution is only a start
 LOOK_WORK = 5_000_000  # numbers that a leaf reads between two looks at the clock: some 10 ms
+FACTOR_UP_TO = 3000  # features or samples, whichever are fewer: up to here the interior method takes seconds
+LAST = 4.0  # times as long as they were worth at first is what pair steps may take where all else has failed
 
 FINER = 0.1  # share of an accuracy that is the next one
 TRIES = 12  # accuracies, fresh starts with the same one, or iterations without progress, before rounding is blamed
