@@ -211,19 +211,31 @@ def feasible(
         return beta
     for g in range(groups.count):
         inside = np.flatnonzero(groups.label == g)
-        missing = sums[g] - beta[inside].sum()
-        if missing == 0.0:
-            continue
-        if v is not None:
-            inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
-        room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
-        terms = float(np.abs(sums).max()) + float(np.abs(beta[inside]).sum())  # sums are made from each other
-        if room.sum() < abs(missing) - SUM_ROUNDING * terms:
-            raise ValueError(
-                f"a feasible QP was asked for; found that a group of variables must add up to {sums[g]:g} but its box "
-                f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"
-            )
-        room = np.minimum(room, abs(missing))  # boxes may be infinite
-        before = np.cumsum(room) - room
-        beta[inside] += np.sign(missing) * np.clip(abs(missing) - before, 0.0, room)
+        missed = sums[g] - _moved(beta, lower, upper, inside, float(sums[g]), sums, v)
+        # What is rounding from far away may be all there is nearby, as where all that holds a sum of 0 is 0.
+        if abs(missed) > SUM_ROUNDING * (abs(sums[g]) + float(np.abs(beta[inside]).sum())):
+            _moved(beta, lower, upper, inside, float(sums[g]), sums, v)
     return beta
+
+
+def _moved(
+    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, inside: np.ndarray, aim: float, sums: np.ndarray,
+    v: np.ndarray | None,
+) -> float:  # fmt: skip
+    """Move the variables of a group towards its sum, in place; the sum that they have then."""
+    missing = aim - beta[inside].sum()
+    if missing == 0.0:
+        return aim
+    if v is not None:
+        inside = inside[np.argsort(-np.sign(missing) * v[inside], kind="stable")]
+    room = upper[inside] - beta[inside] if missing > 0 else beta[inside] - lower[inside]
+    terms = float(np.abs(sums).max()) + float(np.abs(beta[inside]).sum())  # sums are made from each other
+    if room.sum() < abs(missing) - SUM_ROUNDING * terms:
+        raise ValueError(
+            f"a feasible QP was asked for; found that a group of variables must add up to {aim:g} but its box "
+            f"allows only {lower[inside].sum():g} … {upper[inside].sum():g}; check the constraints (ν too large?)"
+        )
+    room = np.minimum(room, abs(missing))  # boxes may be infinite
+    before = np.cumsum(room) - room
+    beta[inside] += np.sign(missing) * np.clip(abs(missing) - before, 0.0, room)
+    return float(beta[inside].sum())
