@@ -15,11 +15,12 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from maxmargin import SVC, NuSVC, Status
 from maxmargin import decisions as deciding
 from maxmargin.decisions import decide_pairs, pair_weights
-from maxmargin.estimators import multiclass, pair_programs
+from maxmargin.estimators import classification, multiclass, pair_programs
 from maxmargin.estimators.multiclass import Pairs
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
+from maxmargin.solvers.parts import small_problems
 from maxmargin.solvers.parts.small_problems import SmallProblems, solve_small
 
 MEGABYTE = 1 << 20
@@ -417,10 +418,43 @@ def test_pairs_of_many_samples_that_lie_apart(machine, monkeypatch):
         assert (machine.predict(X) == each.predict(X)).mean() > 0.998
 
 
-def test_pairs_of_many_samples_that_overlap_get_a_solver_each():
+def overlapping(each=330):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(990, 4)), np.repeat(np.arange(3), 330)
+    return rng.normal(size=(3 * each, 4)), np.repeat(np.arange(3), each)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_pairs_of_many_samples_that_overlap_get_a_solver_each(few, monkeypatch):
+    """Where what blocks of rows save is worth setting one up, and not before."""
+    X, y = overlapping()
+    if few:  # a quarter of the rows of a pair, and some
+        monkeypatch.setattr(small_problems, "SOLVER_WORK", 350_000)
+    solvers, fit_each = [], SVC._fit_each
+    monkeypatch.setattr(SVC, "_fit_each", lambda self, *more: solvers.append(self.solver) or fit_each(self, *more))
     machine = SVC(C=10.0).fit(X, y)
     each = SVC(C=10.0, solver="decomposition").fit(X, y)
+    assert solvers == ["auto"] * few + ["decomposition"]
     assert machine.status_.converged
-    assert machine.certificate_.dual == pytest.approx(each.certificate_.dual, rel=1e-3)
+    for own, other in zip(machine.certificates_, each.certificates_, strict=True):
+        assert own.dual == pytest.approx(other.dual, rel=1e-3)
+
+
+def test_rows_of_large_pairs_have_room_or_are_made_by_solvers(monkeypatch):
+    """Matrices of 660 samples for two threads take 7 MB: with less than that each pair has a solver with a cache."""
+    X, y = overlapping()
+    solvers, fit_each = [], SVC._fit_each
+    monkeypatch.setattr(SVC, "_fit_each", lambda self, *more: solvers.append(self.cache_size) or fit_each(self, *more))
+    for size in (5, 20):
+        SVC(C=10.0, cache_size=size, n_jobs=2).fit(X, y)
+    assert solvers == [5]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_folds_of_large_pairs_that_were_solved_together(loss, monkeypatch):
+    X, y = overlapping()
+    X = X + y[:, None]
+    model = SVC(loss=loss, probability=True, tol=1e-6)
+    together = clone(model).fit(X, y)
+    monkeypatch.setattr(classification, "suits", lambda *_: False)
+    alone = model.fit(X, y)
+    np.testing.assert_allclose(together.predict_proba(X), alone.predict_proba(X), atol=2e-3)

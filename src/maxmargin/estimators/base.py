@@ -42,6 +42,7 @@ __all__ = [
     "Solved",
     "certified_or_as_before",
     "dense",
+    "side_by_side",
     "solved_as_published",
     "stacklevel",
 ]

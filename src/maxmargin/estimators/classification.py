@@ -14,14 +14,14 @@ from sklearn.base import ClassifierMixin
 
 from .. import threads as th
 from ..decisions import DECISIONS, pair_weights, shaped
-from ..formulations import CSVC, Decision, Formulation
+from ..formulations import CSVC, Decision, Formulation, Samples
 from ..formulations import NuSVC as NuSVCFormulation
 from ..goal import Goal
-from ..gram import Gram
+from ..gram import Gram, KernelGram, cache_bytes
 from ..monitor import Monitor
 from ..problem import DUST, QP
 from ..rows.centre import centred
-from ..solution import Status
+from ..solution import History, Solution, Status
 from ..solvers.parts.small_problems import (
     SmallProblems,
     SmallSolutions,
@@ -29,7 +29,17 @@ from ..solvers.parts.small_problems import (
     solve_small,
     suits,
 )
-from .base import Outcome, Problem, Solved, certified_or_as_before, dense, solved_as_published, stacklevel
+from ..solvers.parts.working_sets import Sizes
+from .base import (
+    Outcome,
+    Problem,
+    Solved,
+    certified_or_as_before,
+    dense,
+    side_by_side,
+    solved_as_published,
+    stacklevel,
+)
 from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
@@ -89,7 +99,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             return self
         # One leaf for all of them where a solver takes most of its time to set itself up.
         small = phi is None and isinstance(self.solver, str) and self.solver == "auto"
-        alone = folds is None and isinstance(X, np.ndarray) and self._kernel_ is not None
+        alone = (folds is None or isinstance(self, SVC)) and isinstance(X, np.ndarray) and self._kernel_ is not None
         features = X.shape[1] if alone else None
         if not (small and suits(pairs.sizes, features) and self._fit_small(X, pairs, present, box, folds)):
             self._fit_each(X, pairs, present, box, phi, folds)
@@ -154,7 +164,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             gram = self._make_gram(X, self.n_jobs, int(problems.sizes.max()), monitor, len(pairs) == 1)
             first = np.concatenate(starts) if starts is not None and known else None
             threads, tol = th.count(self.n_jobs), self.tol * float(unit.min())
-            found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches)
+            room = cache_bytes(self.cache_size)
+            found = solve_small(gram, problems, tol, self.max_iter, threads, monitor, first, batches, room=room)
             if 2 * np.count_nonzero(found.crowded) > len(pairs):
                 return False
             statuses, solvers = found.statuses(), ["decomposition"] * len(pairs)
@@ -167,7 +178,8 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 size = np.abs(found.proof[:, :2]).max(axis=1)
                 worth = problems.rounding(gram, found.beta)
                 doubtful, left = doubtful | (worth > PROVEN * size), left | (worth > SOLVED * size)
-            for q in (left | doubtful).nonzero()[0].tolist():
+
+            def look_at(q: int) -> None:
                 problem = self._problem(pairs, q, present, box, None)
                 qp, at, goal = problems.qp(q, gram), pairs.at(q), self._goal(problem)
                 own[q] = qp
@@ -175,7 +187,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 if not left[q] and (
                     not statuses[q].converged or goal.met(qp.certificate(*formulation.point(qp, moved)))
                 ):
-                    continue  # stopped, or as good as it was found
+                    return  # stopped, or as good as it was found
                 solution, one = solved_as_published(
                     self._solver(), formulation, qp, goal, found.beta[at], monitor.part(problem.label)
                 )
@@ -185,6 +197,10 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                     weights[q] = one.scale * solution.w
                 found.n_iter[q] += solution.n_iter
                 statuses[q], solvers[q] = solution.status, solution.solver
+
+            numbers = (left | doubtful).nonzero()[0].tolist()
+            workers = 1 if self._function is not None else threads
+            side_by_side(look_at, numbers, max(1, min(workers, len(numbers))), monitor)
             sizes = np.bincount(points, np.abs(found.beta), gram.n)
             self._look_at(SimpleNamespace(H=gram), SimpleNamespace(beta=sizes))  # type: ignore[arg-type]
         self._keep_pairs(X, pairs, present, shape.coef)
@@ -197,15 +213,36 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             self.intercept_ = self.intercept_ - self._W @ self._centre
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
-        if folds is not None:
+        if folds is not None and problems.sizes.max() <= Sizes.matrix:
             y = pairs.targets
             machines = SmallMachines(formulation, problems, batches, y, weight, tol, self.max_iter, threads)
             self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, monitor)
+        elif folds is not None:
+            known = (pairs, present, box, gram, found, shape)
+            decided = [self._solved(*known, q, as_found=q not in own) for q in range(len(pairs))]
+            self._calibrate_each(Outcome(decided, monitor, started, gram), folds)
         self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, own)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
         self._announce(found.certificates(), statuses, solvers, histories, betas, monitor, started)
         return True
+
+    def _solved(
+        self, pairs: Pairs, present: np.ndarray, box: np.ndarray, gram: Gram, found: SmallSolutions, shape: Any,
+        number: int, as_found: bool,
+    ) -> Solved:  # fmt: skip
+        """A pair that was solved among others, as if it had been alone; if ``as_found`` its product is known."""
+        problem, at = self._problem(pairs, number, present, box, None), pairs.at(number)
+        part, beta = gram.take(problem.rows), found.beta[at]
+        qp = problem.formulation.qp(Samples(part, problem.y, problem.weight))
+        if as_found and qp.ridge is None and isinstance(part, KernelGram):
+            part.remember(beta, found.H_beta[at])
+        solution = Solution(
+            beta, found.multipliers[number], found.certificate(number), found.status(number), int(found.n_iter[number]),
+            0.0, 0, History(),
+        )  # fmt: skip
+        decision = Decision(shape.coef[at], shape.intercept[number], shape.found[number])
+        return Solved(problem, qp, self._goal(problem), solution, decision)
 
     def _certify_small(
         self,

@@ -456,11 +456,14 @@ def test_large_problems_that_need_many_rows_are_left_to_others(monkeypatch):
     monkeypatch.setattr(small_problems, "Sizes", replace(small_problems.Sizes(), matrix=50))
     sizes = np.full(6, 120)
     assert not suits(sizes) and suits(sizes, features=3)
-    assert not suits(np.full(6, 2000), features=3) and not suits(sizes[:1], features=3)
-    assert not suits(sizes, features=10_000)  # whose rows take so long that hardly any is made before a solver would be
+    assert not suits(np.full(6, 4000), features=3) and not suits(sizes[:1], features=3)
+    assert not suits(sizes, features=20_000)  # whose rows take so long that hardly any is made before a solver would be
     gram, problems = pairs_of_clusters(apart=6.0, gamma=0.01)
     assert not solve_small(gram, problems, 1e-6).crowded.any()
     gram, problems = pairs_of_clusters(apart=0.0)
+    assert not solve_small(gram, problems, 1e-6).crowded.any()
+    assert solve_small(gram, problems, 1e-6, room=8 * 100**2).crowded.all()  # 120 variables have no room
+    monkeypatch.setattr(small_problems, "SOLVER_WORK", 30 * 120 * 3)  # 40 rows of 120
     found = solve_small(gram, problems, 1e-6)
     assert found.crowded.all() and found.statuses() == [Status.EXHAUSTED] * len(problems)
     formed = PrecomputedGram(gram.block(np.arange(gram.n)))

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import memory
 from ... import threads as th
 from ..._jit import read_only
 from ...gram import Gram, PrecomputedGram, Ridged, Signed, Tiled, as_gram
@@ -69,9 +70,9 @@ BATCH_POINTS = 2048  # that problems share whose matrix is formed as a whole: 32
 
 NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active sets where all 600 variables are free
 TRIAL = 8  # one problem of so many tells how many rows they need
-FEW = 4  # a problem that is too large for a matrix may ask for this part of its rows before a solver is set up for it,
-SOLVER_WORK = 4_000_000  # and for so many multiply-adds: some 0.3 ms of the millisecond that setting it up takes
-HOPE = 16  # where fewer than one row of so many may be asked for, nobody tries: few machines need so few
+SOLVER_WORK = 32_000_000  # multiply-adds, some 2.5 ms: what setting up a solver for a problem takes
+LARGEST = 2 * Sizes.shrink  # variables of a problem whose rows are made alone: steps look at all of them
+HOPE = 4  # where fewer than one row of so many may be asked for, nobody tries: many machines need more
 
 STATUS = {
     CONVERGED: Status.CONVERGED,
@@ -88,7 +89,7 @@ class Pieces:
     """How work is cut up, in multiply-adds; no result depends on it."""
 
     look: int = 20_000_000  # of a thread between two looks at the clock: some 10 ms
-    slices: int = 8  # pieces of that work between two looks, whatever the number of threads
+    slices: int = 16  # pieces of that work between two looks, whatever the number of threads
     problem: int = 10_000  # to begin with a problem
     variable: int = 30  # looks at each other variable that a variable takes on average
     threads: int = 2_000_000  # a millisecond: below, a second thread costs more than it brings
@@ -253,13 +254,14 @@ def suits(sizes: np.ndarray, features: int | None = None) -> bool:
         return True
     if features is None or len(sizes) == 1:
         return False
-    hopeful = (sizes <= Sizes.shrink) & (HOPE * SOLVER_WORK >= sizes * _row_work(sizes, features))
+    hopeful = (sizes <= LARGEST) & (HOPE * _rows_alone(sizes, features) >= sizes)
     return bool(2 * np.count_nonzero(hopeful) > len(sizes))
 
 
-def _row_work(sizes: np.ndarray, features: int) -> np.ndarray:
-    """Multiply-adds of a row that is made alone."""
-    return sizes * (features + KERNEL_COST)
+def _rows_alone(sizes: np.ndarray, features: int) -> np.ndarray:
+    """How many rows may be made alone; from there on what BLAS saves of rows in blocks is worth setting up a solver."""
+    saved = sizes * features * (1.0 - 1.0 / LONGER)
+    return np.minimum(sizes, SOLVER_WORK // np.maximum(1.0, saved)).astype(np.int64)
 
 
 def solve_small(
@@ -274,6 +276,7 @@ def solve_small(
     pieces: Pieces = PIECES,
     finish: bool = True,
     work: int = NEWTON_WORK,
+    room: int | None = None,
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
@@ -285,14 +288,14 @@ def solve_small(
     ``start`` is moved into the box and onto the constraints. A stop leaves problems that were not reached at their
     start, with the certificate of that. Without ``finish`` steps end at ``tol``; with it Newton's steps on the free
     variables follow, which know the solution to its last digits and take about as long as the steps before; ``work``: a
-    limit of multiply-adds.
+    limit of multiply-adds. ``room``: bytes for rows of problems that are too large for a matrix; None: what is free.
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
     run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish, work)
     batches = batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]
     if len(problems) > 1 and gram.whole() is None:
-        run.solve_by_rows(gram, sum(len(batch.points) ** 2 for batch in batches))
+        run.solve_by_rows(gram, sum(len(batch.points) ** 2 for batch in batches), room)
     for batch in batches:
         run.solve(gram, batch)
     return run.solutions()
@@ -345,20 +348,20 @@ class _Run:
         self.from_zero = start is None and holds_zero
         self.stop: Status | None = None
 
-    def solve_by_rows(self, gram: Gram, entries: int) -> None:
+    def solve_by_rows(self, gram: Gram, entries: int, room: int | None) -> None:
         """Several problems by rows that are made as steps ask for them, if a trial tells that these are few.
 
         ``entries``: those of the matrices that the problems would need.
         """
         sizes = self.problems.sizes
         small = sizes <= Sizes.matrix
-        fits = np.flatnonzero(sizes <= Sizes.shrink)
+        fits = np.flatnonzero(small | (sizes <= min(LARGEST, self._largest(room))))
         points = gram.exact_by_feature(int(sizes[fits].max(initial=0)))
         if points is not None:
-            a_row = _row_work(sizes, len(points.values))
+            a_row = sizes * (len(points.values) + KERNEL_COST)
             matrix = entries * (len(points.values) / LONGER + KERNEL_COST) if small.all() else np.inf
-            if matrix > TRIAL * SOLVER_WORK:
-                most = np.where(small, sizes, np.minimum(sizes // FEW, SOLVER_WORK // a_row))
+            if matrix > SOLVER_WORK:
+                most = np.where(small, sizes, _rows_alone(sizes, len(points.values)))
                 self.rows[:] = most
                 trial, rest = fits[::TRIAL].copy(), np.delete(fits, slice(None, None, TRIAL))
                 self._finish(gram, points, NO_MATRIX, np.arange(gram.n), trial)
@@ -368,6 +371,13 @@ class _Run:
                 gram.cost.evals += int((most - self.rows) @ sizes)
                 self.rows[:] = -1
         self.code[~small & (self.code == UNFINISHED)] = CROWDED
+
+    def _largest(self, room: int | None) -> float:
+        """Variables of a problem whose rows find room beside those that other threads work on."""
+        if room is None:
+            needed = 8 * self.threads * min(LARGEST, int(self.problems.sizes.max())) ** 2
+            room = needed if memory.fits(needed) else memory.left_for_one()
+        return (room / (8 * self.threads)) ** 0.5
 
     def solve(self, gram: Gram, batch: Batch) -> None:
         """The problems of a batch that are unfinished, by the matrix of their points."""
