@@ -103,6 +103,7 @@ ONCE_FAILED = {
     1700513: "a quadratic kernel of 1e24 and functions: rounding ends every solver, and not the steps of the first one",
     1709734: "classes of equal cost, all coefficients at their bounds but for one that rounding of the sum left short",
     1801803: "nothing but 0 holds a sum of 0, and moving there from afar left rounding, which is all that there was",
+    1820526: "three samples, functions of 1e-6, 1 and 1e4: multipliers that rounding of the largest one spoilt",
     1723782: "one class and a function of one sign, 1e-10 but at one sample: no coefficients hold its constraint",
     809117: "a quadratic kernel of 1e24, whose rounding is more than the curvature of the loss, in classification",
 }

@@ -47,8 +47,7 @@ class Groups:
                 "constraints (a bias, parametric functions); found that two variables cannot move without breaking one;"
                 ' use solver="mpd", "sor" or "interior-point", which take any constraints, or "auto"'
             )
-        size = np.abs(columns).max(axis=1)
-        unit = np.where(size > 0.0, size, 1.0)  # of a constraint: functions of small numbers are not rounding
+        unit = _units(columns)
         scaled, b = columns / unit[:, None], qp.b / unit
         sums = np.zeros(scaled.shape[1])
         for _ in range(2):  # a group whose sum is 0 has what rounding of the others left, but for the second time
@@ -138,7 +137,11 @@ class Groups:
             return np.zeros(0)
         if self.count == 1:
             return levels / self.columns[0] if len(self.columns) == 1 else np.linalg.pinv(self.columns.T) @ levels
-        return least_squares(self.columns.T, levels)
+        unit = _units(self.columns)
+        scaled, eta = (self.columns / unit[:, None]).T, np.zeros(len(unit))
+        for _ in range(2):  # the second takes what rounding left
+            eta += least_squares(scaled, levels - scaled @ eta)
+        return eta / unit
 
 
 def _of_rank(values: np.ndarray, rank: int) -> float:
@@ -195,6 +198,12 @@ def offsets(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, eps: np.ndar
     """What to add to v so that its maximum is m and its minimum M: ±ε, or ∓BIG where a variable cannot move."""
     up, down = (np.where(beta >= 0, -eps, eps), np.where(beta > 0, -eps, eps)) if eps.any() else (0.0, 0.0)
     return np.where(beta >= upper, -BIG, up), np.where(beta <= lower, BIG, down)
+
+
+def _units(columns: np.ndarray) -> np.ndarray:
+    """What each constraint is measured by: functions of small numbers are not rounding of others."""
+    size = np.abs(columns).max(axis=1)
+    return np.where(size > 0.0, size, 1.0)
 
 
 def feasible(
