@@ -342,3 +342,13 @@ def test_any_shape(n, d, jobs, density):
         np.testing.assert_array_equal(rows.dot(np.arange(d, dtype=float)), X @ np.arange(d))
         np.testing.assert_allclose(rows.normal(theta), X.T @ (theta[:, None] * X), atol=1e-9)
         assert all(isinstance(block, Block) and block.n for block in rows.blocks)
+
+
+def test_a_normal_matrix_is_looked_at_while_it_is_written():
+    """Also where it is kept for all θ that are even, and only multiplied: to get the memory may take long."""
+    looks = []
+    rows = Rows.of(np.random.default_rng(0).normal(size=(40, 200))).watched(lambda: looks.append(1))
+    first = rows.normal(np.full(40, 0.5))
+    made = len(looks)
+    np.testing.assert_allclose(rows.normal(np.full(40, 1.5)), 3.0 * first)
+    assert len(looks) - made >= 200 // 64  # strips

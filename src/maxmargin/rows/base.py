@@ -136,12 +136,20 @@ class Rows:
         columns = np.zeros((self.n, 0)) if extra is None else extra
         even = not single and self.n > 0 and theta[0] > 0.0 and bool((theta == theta[0]).all())
         if even and self._even is not None and np.array_equal(self._even[0], columns):
-            return theta[0] * self._even[1]
+            return self._times(theta[0], self._even[1])
         whole = self._mirrored(self._sum("normal", (np.ones(self.n) if even else theta, columns), single))
         if not even:
             return whole
         self._even = columns, whole
-        return theta[0] * whole
+        return self._times(theta[0], whole)
+
+    def _times(self, factor: float, M: np.ndarray) -> np.ndarray:
+        """M times a number, a strip at a time: to get memory of that size may take longer than to fill it."""
+        out = np.empty_like(M)
+        for a in range(0, len(M), STRIP):
+            self.look()
+            np.multiply(factor, M[a : a + STRIP], out=out[a : a + STRIP])
+        return out
 
     def _mirrored(self, M: np.ndarray) -> np.ndarray:
         """M with its upper triangle below the diagonal too, written a strip at a time and in place."""

@@ -112,7 +112,7 @@ class Block(ABC):
 
     def normal(self, theta: np.ndarray, extra: np.ndarray, single: bool = False) -> np.ndarray:
         """The upper triangle of Ẑᵀ diag(θ) Ẑ; rows whose θ is 0 are not looked at."""
-        total = Normal(self.d, extra.shape[1], single)
+        total = Normal(self.d, extra.shape[1], single, self.look)
         for a, b, tile in self.tiles(squared=True):
             if theta[a:b].any():
                 total.add(tile, theta[a:b], extra[a:b])
