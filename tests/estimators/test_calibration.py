@@ -15,6 +15,7 @@ from sklearn.svm import SVC as TheirSVC
 
 import maxmargin.estimators.classification as classification
 import maxmargin.estimators.folds as folds
+import maxmargin.estimators.folds_by_rows as folds_by_rows
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.calibration import (
     CALIBRATIONS,
@@ -219,14 +220,28 @@ def test_machines_of_folds_that_are_found_by_what_changes(loss, kernel, heavy, m
         assert_allclose(used["decisions"][own], -wanted, atol=3e-5)
 
 
+def far_ones_wanted(n):
+    """A kernel of short reach: without its fold a machine needs samples that were far from the boundary."""
+    rng = rng_of(0)
+    X = rng.uniform(-3.0, 3.0, (n, 2))
+    y = (X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=n) > 0).astype(int)
+    return X, y, np.exp(-1.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+
+
+def check_folds(decisions, folds, asked, K, y, atol=3e-5):
+    """Each fold is decided by the machine of the others, fitted alone."""
+    asked = asked | {"kernel": "precomputed", "tol": 1e-7}
+    for fold in range(5):
+        own = folds == fold
+        alone = SVC(**asked).fit(K[np.ix_(~own, ~own)], y[~own])
+        assert_allclose(decisions[own], alone.decision_function(K[np.ix_(own, ~own)]), atol=atol)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
 def test_machines_of_folds_that_look_at_more_and_more_samples(loss, kernel, monkeypatch):
-    """A kernel of short reach: without its fold a machine needs samples that were far from the boundary."""
-    rng, used, seen = rng_of(0), {}, []
-    X = rng.uniform(-3.0, 3.0, (1400, 2))
-    y = (X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=1400) > 0).astype(int)
-    K = np.exp(-1.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    used, seen = {}, []
+    X, y, K = far_ones_wanted(1400)
 
     def calibrated(method, decisions, *given):
         used["decisions"] = np.array(decisions[0])
@@ -239,14 +254,54 @@ def test_machines_of_folds_that_look_at_more_and_more_samples(loss, kernel, monk
     real, first = classification.calibrated, FoldMachines._step
     monkeypatch.setattr(classification, "calibrated", calibrated)
     monkeypatch.setattr(FoldMachines, "_step", step)
-    asked = dict(C=10.0, loss=loss, kernel=kernel, gamma=1.5, tol=1e-7)  # machines of folds: 1e-6
-    SVC(probability=True, **asked).fit(K if kernel == "precomputed" else X, y)
+    monkeypatch.setattr(folds, "decided_by_rows", lambda *given: None)
+    asked = dict(C=10.0, loss=loss, gamma=1.5, tol=1e-7)  # machines of folds: 1e-6
+    SVC(probability=True, kernel=kernel, **asked).fit(K if kernel == "precomputed" else X, y)
     assert seen[0] < seen[-1] == 1400
-    own_fold = fold_numbers(X, y, np.ones(1400), 0, by_content=kernel != "precomputed")
-    for fold in range(5):
-        own = own_fold == fold
-        alone = SVC(**asked | {"kernel": "precomputed"}).fit(K[np.ix_(~own, ~own)], y[~own])
-        assert_allclose(used["decisions"][own], -alone.decision_function(K[np.ix_(own, ~own)]), atol=3e-5)
+    numbers = fold_numbers(X, y, np.ones(1400), 0, by_content=kernel != "precomputed")
+    check_folds(-used["decisions"], numbers, asked, K, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(("tol", "apart"), [(1e-7, 3e-5), (1e-3, 0.1)])  # rows in float64, and in float32
+def test_folds_by_a_leaf_that_makes_their_rows(loss, tol, apart, monkeypatch):
+    """No fold is left to others, and none of them is decided by another machine than that of the other folds."""
+    found = []
+    X, y, K = far_ones_wanted(1400)
+
+    def decided(*given):
+        found.extend(real(*given))
+        return found
+
+    real = folds.decided_by_rows
+    monkeypatch.setattr(folds, "decided_by_rows", decided)
+    asked = dict(C=10.0, loss=loss, gamma=1.5)
+    SVC(probability=True, tol=tol, **asked).fit(X, y)
+    assert len(found) == 1
+    assert np.isfinite(found[0]).all()
+    numbers = fold_numbers(X, y, np.ones(1400), 0)
+    check_folds(found[0], numbers, asked, K, y, apart)
+
+
+def test_folds_by_a_leaf_are_those_of_any_number_of_threads_and_of_pairs_alone():
+    X, y, _ = far_ones_wanted(1800)
+    y = y + 2 * (X[:, 0] > 1.0)
+    models = [SVC(C=10.0, gamma=1.5, probability=True, n_jobs=n).fit(X, y) for n in (1, 2, 8)]
+    for other in models[1:]:
+        assert_array_equal(other.probA_, models[0].probA_)
+        assert_array_equal(other.probB_, models[0].probB_)
+    two = [SVC(C=10.0, gamma=1.5, probability=True, n_jobs=n).fit(X[y < 2], y[y < 2]) for n in (1, 2, 3, 8)]
+    for other in two[1:]:
+        assert_array_equal(other.probA_, two[0].probA_)
+
+
+def test_folds_that_take_a_leaf_too_long_are_left_to_others(monkeypatch):
+    X, y, _ = far_ones_wanted(1400)
+    wanted = SVC(C=10.0, gamma=1.5, probability=True, tol=1e-7).fit(X, y)
+    monkeypatch.setattr(folds_by_rows, "STEP_LOOKS", 1400 * 100)  # some folds take more than 100 steps
+    found = SVC(C=10.0, gamma=1.5, probability=True, tol=1e-7).fit(X, y)
+    assert_allclose(found.probA_, wanted.probA_, rtol=1e-5)
+    assert_allclose(found.probB_, wanted.probB_, atol=1e-5)
 
 
 def test_folds_without_a_class_and_functions_of_the_user():

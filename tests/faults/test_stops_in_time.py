@@ -413,14 +413,20 @@ def test_folds_have_no_machines_of_their_own_after_a_stop(machine, monkeypatch):
     X, y = points(700)
     seen = []
 
-    def watched(solving, solved, numbers):
+    def of_regression(solving, solved, numbers):
         solving.monitor.stopped, before = Status.CALLBACK, solving.gram.evals
         found = folds.out_of_fold(solving, solved, numbers)
         seen.append((solving.gram, solved, numbers, found, solving.gram.evals - before))
         return found
 
-    for room in (classification, regression):
-        monkeypatch.setattr(room, "out_of_fold", watched)
+    def of_pairs(solving, solved, numbers):
+        solving.monitor.stopped, before = Status.CALLBACK, solving.gram.evals
+        [found] = folds.out_of_folds(solving, solved, numbers)
+        seen.append((solving.gram, solved[0], numbers, found, solving.gram.evals - before))
+        return [found]
+
+    monkeypatch.setattr(regression, "out_of_fold", of_regression)
+    monkeypatch.setattr(classification, "out_of_folds", of_pairs)
     clone(machine).set_params(gamma=0.5, max_iter=-1).fit(X, y)
     [(gram, solved, numbers, found, evals)] = seen
     decision, K = solved.decision, gram.block(np.arange(700))

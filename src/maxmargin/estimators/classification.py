@@ -44,7 +44,7 @@ from .calibrated import Calibrated
 from .calibration import CALIBRATIONS, Calibration, agreeing, calibrated
 from .checks import check_choice, check_labels
 from .expansion import Expanding
-from .folds import Solving, each, fold_numbers, out_of_fold, seed_of
+from .folds import Solving, fold_numbers, out_of_folds, seed_of
 from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects
@@ -302,17 +302,10 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         """A calibration of each pair from machines of its folds, a solver each."""
         solved = outcome.solved
         workers = 1 if self._function is not None else th.count(self.n_jobs)
-        side_by_side = min(workers, len(solved))  # pairs, or the folds of a few
         with self._once_more(outcome.monitor) as monitor:
-            inner = workers if len(solved) < workers else 1
             solver = replace(self._solver(), solver="auto")  # a named one may not take problems with closed boxes
-            solving = Solving(outcome.gram, solver, self._goal, monitor, inner, classes=True)
-            found: list[np.ndarray] = [np.zeros(0)] * len(solved)
-
-            def decide(number: int) -> None:
-                found[number] = out_of_fold(solving, solved[number], folds[solved[number].problem.rows])
-
-            each(side_by_side if inner == 1 else 1, decide, range(len(solved)))
+            solving = Solving(outcome.gram, solver, self._goal, monitor, workers, classes=True)
+            found = out_of_folds(solving, solved, folds)
         flip = self._flip()
         problems = [one.problem for one in solved]
         self._calibration = calibrated(

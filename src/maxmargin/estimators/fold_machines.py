@@ -31,12 +31,30 @@ from ..solvers.parts.fixed_sums import Groups, feasible, midway, offsets
 from ..solvers.parts.limits import LOOK_WORK
 from ..solvers.parts.pair_steps import Variables, pair_steps, single_steps, subtract_rows
 
-__all__ = ["FoldMachines"]
+__all__ = ["FoldMachines", "by_distance", "next_to_margin", "wants_wide"]
 
 NEAR = 3  # times as many samples as have coefficients are next to the margin,
 SPARE = 20  # and some more
 EACH = 32  # rows at most that come with one that a machine waits for: many cost little more than one,
 HALF = 0.5  # those of samples that violate by this share of the most
+FINE = 0.1  # of a violation that is asked for: what rows in float32 may add to it
+
+
+def by_distance(qp: QP, beta: np.ndarray, gradient: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    """The samples with coefficients, then the others by their distance from the margin; ``gradient`` is Hβ + p."""
+    slack = np.abs(np.abs(gradient + multipliers @ qp.A) - qp.eps)
+    return np.argsort(np.where(beta != 0.0, -1.0, slack), kind="stable")
+
+
+def next_to_margin(beta: np.ndarray) -> int:
+    """How many samples are next to the margin."""
+    return min(len(beta), NEAR * int(np.count_nonzero(beta)) + SPARE)
+
+
+def wants_wide(gram: Gram, rows: np.ndarray, beta: np.ndarray, violation: float) -> bool:
+    """Whether rows in float32 could be seen in a violation that is asked for."""
+    size = np.sqrt(np.maximum(gram.diag()[rows], 0.0))
+    return bool(np.finfo(np.float32).eps * size.max() * float(np.abs(beta) @ size) > FINE * violation)
 
 
 @dataclass
@@ -66,7 +84,7 @@ class FoldMachines:
         threads: int,
     ) -> None:  # fmt: skip
         self.order, self.threads, self.groups = order, threads, Groups.of(qp)
-        self.near = min(qp.n, NEAR * int(np.count_nonzero(beta)) + SPARE)
+        self.near = next_to_margin(beta)
         self.p, self.eps, self.lower, self.upper = (a[order] for a in (qp.p, qp.eps, qp.lower, qp.upper))
         self.ridge = None if qp.ridge is None else qp.ridge[order]
         self.diag = gram.diag() + (0.0 if self.ridge is None else self.ridge)

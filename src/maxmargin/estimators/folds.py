@@ -3,10 +3,11 @@
 A calibration is fitted to such decisions. Copies of a sample are in the same fold, which is chosen by what a sample is
 and not by where it stands.
 
-Machines of folds start from the coefficients of the fit. Those of C-SVC are found together (fold_machines.py) where few
-samples have coefficients. Where more have, one pass over the matrix takes the coefficients of each fold away. What
-changes then is found with the rows of coefficients that change, most of them near the margin, and a product, which
-decides the folds, shows what was missed.
+Machines of folds start from the coefficients of the fit. Those of C-SVC on points whose rows may be made one at a time
+are found by a leaf (folds_by_rows.py), others together (fold_machines.py) where few samples have coefficients. Where
+more have, one pass over the matrix takes the coefficients of each fold away. What changes then is found with the rows
+of coefficients that change, most of them near the margin, and a product, which decides the folds, shows what was
+missed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from ..solvers import Auto, knows_features
 from ..solvers.parts.reach import pair_patience
 from ..solvers.parts.small_problems import BATCH_POINTS
 from .base import Problem, Solved
-from .fold_machines import FoldMachines
+from .fold_machines import FoldMachines, by_distance, wants_wide
+from .folds_by_rows import decided_by_rows
 from .pair_programs import keeps_zero
 from .row_hashes import place_hashes, row_hashes
 
@@ -38,7 +40,6 @@ __all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold",
 FOLDS = 5  # as in LIBSVM
 LOOSER, ENOUGH = 10.0, 0.01  # times tol, but no more than a hundredth of the margin: violations of machines of folds
 ROWS, SPARE = 2, 20  # times as many rows as a fit has coefficients, and some more, are enough for machines of folds
-FINE = 0.1  # of a violation that is asked for: what rows in float32 may add to it
 HALF = 2  # of the samples, the nearest to the margin, have coefficients that may change at first
 ENTRIES = 1 << 20  # variables of folds that are solved for at a time
 
@@ -98,22 +99,58 @@ class Solving:
     classes: bool  # whether targets are two classes, of which a machine needs both
 
 
-def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarray:
-    """The decision of each sample of a problem by the machine of the other folds; ``folds`` are those of its rows."""
-    problem, start = solved.problem, solved.solution.beta
-    gram = solving.gram if len(problem.rows) == solving.gram.n else solving.gram.take(problem.rows)
-    out, todo = np.empty(len(problem.rows)), []
+def out_of_folds(solving: Solving, solved: Sequence[Solved], folds: np.ndarray) -> list[np.ndarray]:
+    """What ``out_of_fold`` gives for each of several problems; ``folds`` are those of all samples."""
+    parts = [folds[one.problem.rows] for one in solved]
+    decided = [_without_machines(solving, one, own) for one, own in zip(solved, parts, strict=True)]
+    workers = min(solving.workers, len(solved))  # side by side are the problems, or the folds of a few
+    alone = replace(solving, workers=1) if len(solved) >= solving.workers else solving
+    machines = all(isinstance(one.problem.formulation, CSVC) for one in solved) and solving.gram.factor() is None
+    if machines and solving.monitor.stop_now() is None:
+        goals = [_fold_goal(solving, one.problem) for one in solved]
+        todo = [_wanted(known, own) for known, own in zip(decided, parts, strict=True)]
+        found = decided_by_rows(solving.gram, solved, goals, parts, todo, solving.workers, solving.monitor)
+        if found is not None:
+            decided = [np.where(np.isnan(known), a, known) for known, a in zip(decided, found, strict=True)]
+
+    def decide(number: int) -> None:
+        if np.isnan(decided[number]).any():
+            decided[number] = out_of_fold(alone, solved[number], parts[number], decided[number])
+
+    each(workers if alone.workers == 1 else 1, decide, range(len(solved)))
+    return decided
+
+
+def _without_machines(solving: Solving, solved: Solved, folds: np.ndarray) -> np.ndarray:
+    """The decisions of folds for which there is no machine, since the others have one class or none; NaN elsewhere."""
+    y = solved.problem.y
+    out = np.full(len(y), np.nan)
     for number in range(FOLDS):
-        left = problem.y[folds != number]
+        left = y[folds != number]
         if solving.classes and (not len(left) or (left == left[0]).all()):
             out[folds == number] = left[:1].sum()
-        elif len(left) < len(out):
-            todo.append(number)
+    return out
+
+
+def _wanted(known: np.ndarray, folds: np.ndarray) -> list[int]:
+    """The folds of which something is not known."""
+    return np.unique(folds[np.isnan(known)]).tolist()
+
+
+def out_of_fold(solving: Solving, solved: Solved, folds: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """The decision of each sample of a problem by the machine of the other folds; ``folds`` are those of its rows.
+
+    ``known``: decisions that are known, NaN where they are not.
+    """
+    problem, start = solved.problem, solved.solution.beta
+    gram = solving.gram if len(problem.rows) == solving.gram.n else solving.gram.take(problem.rows)
+    out = _without_machines(solving, solved, folds) if known is None else known.copy()
+    todo = _wanted(out, folds)
     if todo and gram.factor() is None:
         if isinstance(problem.formulation, CSVC):
             todo = _found_together(solving, solved, folds, todo, out)
-        elif (known := _whole(gram, solving.monitor)) is not None:
-            gram = PrecomputedGram(known)
+        elif (whole := _whole(gram, solving.monitor)) is not None:
+            gram = PrecomputedGram(whole)
 
     late: list[np.ndarray] = []
     origins = _origins(solving, solved, gram, folds, todo)
@@ -173,11 +210,9 @@ def _found_together(solving: Solving, solved: Solved, folds: np.ndarray, todo: l
     if rows > BATCH_POINTS or solving.monitor.stop_now() is not None:  # with more, working sets and shrinking pay
         return todo
     goal, monitor = _fold_goal(solving, problem), solving.monitor.part(problem.label)
-    slack = np.abs(np.abs(qp.gradient(beta, solved.solution.multipliers)) - qp.eps)
-    order = np.argsort(np.where(beta != 0.0, -1.0, slack), kind="stable")
+    order = by_distance(qp, beta, qp.times(beta) + qp.p, solved.solution.multipliers)
     gram = solving.gram.take(problem.rows[order])
-    size = np.sqrt(np.maximum(gram.diag(), 0.0))
-    if np.finfo(np.float32).eps * size.max() * float(np.abs(beta[order]) @ size) > FINE * goal.violation:
+    if wants_wide(solving.gram, problem.rows, beta, goal.violation):
         gram = gram.wide()
     if not memory.fits(rows * gram.n * gram.dtype.itemsize):
         return todo

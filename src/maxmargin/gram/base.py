@@ -223,8 +223,8 @@ class Gram(ABC):
         """The same matrix with rows in float64."""
         return self
 
-    def by_feature(self) -> Columns | None:
-        """What leaves need to make rows one at a time, where that costs little more than a block."""
+    def by_feature(self, n: int | None = None) -> Columns | None:
+        """What leaves need to make rows one at a time, of all points or of up to n, where a block costs hardly less."""
         return None
 
     def exact_by_feature(self, n: int) -> Columns | None:
@@ -326,8 +326,10 @@ class KernelGram(Gram):
                 return rows_apart(points, index, out, slots, self.threads)
             return cross(self.kernel, self.fast.take(index), self.fast, out, slots, self.threads)
 
-    def by_feature(self) -> Columns | None:
-        if self._by_feature is None and suits(self.kernel, self.fast):
+    def by_feature(self, n: int | None = None) -> Columns | None:
+        if not suits(self.kernel, self.fast, n):
+            return None
+        if self._by_feature is None:
             self._by_feature = Columns.of(self.kernel, self.fast)
         return self._by_feature
 

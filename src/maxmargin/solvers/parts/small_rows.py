@@ -21,7 +21,8 @@ def source_of(K, where):
         return K, where
 
     def own(K, where):
-        values, norms = np.empty((len(K.values), len(where))), np.empty(len(where))
+        values = np.empty((len(K.values), len(where)), K.values.dtype)
+        norms = np.empty(len(where), K.norms.dtype)
         for r in range(len(where)):
             norms[r] = K.norms[where[r]]
         for f in range(len(values)):
