@@ -22,8 +22,8 @@ import scipy.sparse as sp
 
 from . import threads as th
 from ._jit import inline, jit
-from .gram.base import checked_block
 from .gram.distance import cross, weigh
+from .gram.matrices import checked_block
 from .gram.points import make_points
 from .rows import Rows
 

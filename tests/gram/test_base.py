@@ -75,7 +75,7 @@ def test_precomputed(kind, tmp_path):
 
 
 def test_precomputed_in_blocks(monkeypatch):
-    monkeypatch.setattr("maxmargin.gram.base.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("maxmargin.gram.matrices.BLOCK_BYTES", 1000)
     check(PrecomputedGram(symmetric()), symmetric())
     X = np.random.default_rng(0).normal(size=(30, 3))
     check(CallableGram(lambda A, B: A @ B.T, X), X @ X.T)

@@ -17,8 +17,8 @@ from ..decisions import MOST_WEIGHTS, DecisionFunction
 from ..formulations import Decision
 from ..goal import Goal
 from ..gram import KERNELS, CallableGram, Factored, Gram, Kernel, KernelGram, PrecomputedGram, gauss_or_not, near_or_not
-from ..gram.base import checked_block
 from ..gram.distance import weigh
+from ..gram.matrices import checked_block
 from ..gram.points import check_width, make_points
 from ..monitor import Monitor
 from ..problem import QP

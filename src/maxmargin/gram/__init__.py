@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from .._lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from .base import CallableGram, Factor, Gram, KernelGram, Pairs, PrecomputedGram, as_gram
+    from .base import Factor, Gram, Pairs
     from .cache import RowCache, cache_bytes, once_more
     from .factored import Factored
     from .gauss import GaussGram, gauss_or_not
+    from .kernel_gram import KernelGram
     from .kernels import KERNELS, Kernel
     from .lowrank import LowRank, low_rank, lowered
+    from .matrices import CallableGram, PrecomputedGram, as_gram
     from .near import NearGram, near_or_not
     from .reduced import Exact, Expansion, Reduced
     from .relation import Relation, Unread
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
 # Where each name is defined: the table that the imports above are for people and type checkers.
 _HOME = {
-    "base": "CallableGram Factor Gram KernelGram Pairs PrecomputedGram as_gram",
+    "base": "Factor Gram Pairs",
     "cache": "RowCache cache_bytes once_more",
     "factored": "Factored",
     "gauss": "GaussGram gauss_or_not",
+    "kernel_gram": "KernelGram",
     "kernels": "KERNELS Kernel",
     "lowrank": "LowRank low_rank lowered",
+    "matrices": "CallableGram PrecomputedGram as_gram",
     "near": "NearGram near_or_not",
     "reduced": "Exact Expansion Reduced",
     "relation": "Relation Unread",

@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Gram, KernelGram
+from .base import Gram
+from .kernel_gram import KernelGram
 from .kernels import RBF
 from .near import CUT, dense_points
 

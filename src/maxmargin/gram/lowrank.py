@@ -35,8 +35,10 @@ from scipy.linalg.lapack import dpstrf
 
 from .. import threads as th
 from ..rows import Rows
-from .base import CallableGram, Gram, KernelGram
+from .base import Gram
 from .factored import Factored
+from .kernel_gram import KernelGram
+from .matrices import CallableGram
 from .views import View
 
 __all__ = ["LowRank", "low_rank", "lowered"]

@@ -26,7 +26,8 @@ from scipy.spatial import cKDTree
 from .. import host
 from .. import threads as th
 from ..rows import Rows
-from .base import Gram, KernelGram
+from .base import Gram
+from .kernel_gram import KernelGram
 from .kernels import RBF, Kernel, wendland_values
 from .points import Points
 

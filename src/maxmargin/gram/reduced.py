@@ -28,10 +28,11 @@ from scipy.linalg.lapack import dpstrf
 
 from .. import threads as th
 from ..rows import Rows
-from .base import Cost, Gram, checked_block
+from .base import Cost, Gram
 from .distance import cross
 from .factored import Factored
 from .kernels import Kernel
+from .matrices import checked_block
 from .points import BLAS_PACE, KERNEL_COST, make_points
 
 __all__ = ["Exact", "Expansion", "Reduced", "function_values", "independent", "matrix_values", "point_values"]

@@ -29,9 +29,10 @@ from .. import memory
 from .. import threads as th
 from ..rows import Rows
 from ..rows.blocks import Dense, Stored, Watched
-from .base import BLOCK_BYTES, Cost, Factor, Gram, checked_block
+from .base import BLOCK_BYTES, Cost, Factor, Gram
 from .distance import cross
 from .kernels import Kernel
+from .matrices import checked_block
 from .matrix_leaves import normalise_rows
 from .points import check_finite, make_points, on_disk
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import threads as th
-from .base import EXACT_BYTES, KernelGram
+from .base import EXACT_BYTES
 from .distance import weigh
+from .kernel_gram import KernelGram
 
 __all__ = ["products_of_parts"]
 
