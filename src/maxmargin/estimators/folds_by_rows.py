@@ -103,26 +103,28 @@ def decided_by_rows(
     points = gram.exact_by_feature(largest) if exact else gram.by_feature(largest)
     if points is None or (KERNEL_LOOKS + len(points.values) / FEATURES_A_LOOK) * largest**2 > MOST_LOOKS:
         return None
-    if not memory.fits(threads * largest**2 * points.values.itemsize):
+    a_matrix = largest**2 * points.values.itemsize
+    if not memory.fits(a_matrix):  # whether there is room does not depend on the number of threads
         return None
+    side = threads if memory.fits(threads * a_matrix) else 1
     pairs = _Pairs.of(gram, solved, goals, folds)
     count = 1 + max(max(numbers, default=0) for numbers in todo)
     code = np.full((len(solved), count), LEFT)
     for q, numbers in enumerate(todo):
         code[q, list(numbers)] = TODO
-    parts = min(count, -(-threads // len(solved)))  # of the folds of a pair, where there are fewer pairs than threads
+    parts = min(count, -(-side // len(solved)))  # of the folds of a pair, where there are fewer pairs than threads
     ends = np.linspace(0, count, parts + 1).astype(np.int64)
     jobs = np.array([(q, ends[k], ends[k + 1]) for q in range(len(solved)) for k in range(parts)])
     found, rows = np.full(len(pairs.points), np.nan), np.zeros(len(jobs), np.int64)
     of_pairs = pairs.points, pairs.starts, pairs.near, *pairs.samples, pairs.tol, pairs.most
-    for begun in range(0, len(jobs), JOBS * threads):
+    for begun in range(0, len(jobs), JOBS * side):
         if monitor.stop_now() is not None:
             break
 
         def leaf(first: int, last: int, begun: int = begun) -> None:
             decide_slice(points, *of_pairs, jobs, begun + first, begun + last, found, code, rows)
 
-        th.spread(leaf, min(JOBS * threads, len(jobs) - begun), threads, grain=1, align=1)
+        th.spread(leaf, min(JOBS * side, len(jobs) - begun), side, grain=1, align=1)
     gram.cost.evals += int(rows @ np.diff(pairs.starts)[jobs[:, 0]])
     out = []
     for q, order in enumerate(pairs.order):
