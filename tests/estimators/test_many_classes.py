@@ -10,13 +10,15 @@ import scipy.sparse as sp
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin import SVC, NuSVC, Status
 from maxmargin import decisions as deciding
 from maxmargin.decisions import decide_pairs, pair_weights
-from maxmargin.estimators import classification, multiclass, pair_programs
+from maxmargin.estimators import classification, multiclass, pair_programs, small_folds
 from maxmargin.estimators.multiclass import Pairs
+from maxmargin.estimators.small_folds import out_of_small_folds
 from maxmargin.formulations import CSVC, Samples
 from maxmargin.formulations import NuSVC as NuSVCFormulation
 from maxmargin.gram import Kernel, KernelGram, PrecomputedGram
@@ -440,13 +442,16 @@ def test_pairs_of_many_samples_that_overlap_get_a_solver_each(few, monkeypatch):
 
 
 def test_rows_of_large_pairs_have_room_or_are_made_by_solvers(monkeypatch):
-    """Matrices of 660 samples for two threads take 7 MB: with less than that each pair has a solver with a cache."""
+    """A matrix of 660 samples takes 3.5 MB: with less than that each pair has a solver with a cache."""
     X, y = overlapping()
     solvers, fit_each = [], SVC._fit_each
     monkeypatch.setattr(SVC, "_fit_each", lambda self, *more: solvers.append(self.cache_size) or fit_each(self, *more))
-    for size in (5, 20):
-        SVC(C=10.0, cache_size=size, n_jobs=2).fit(X, y)
-    assert solvers == [5]
+    for size in (3, 5, 20):
+        found = [SVC(C=10.0, cache_size=size, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2, 8)]
+        for other in found[1:]:  # fewer threads work where there is no room for all
+            np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
+            np.testing.assert_array_equal(other.dual_coef_, found[0].dual_coef_)
+    assert solvers == [3] * 3
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -458,3 +463,43 @@ def test_folds_of_large_pairs_that_were_solved_together(loss, monkeypatch):
     monkeypatch.setattr(classification, "suits", lambda *_: False)
     alone = model.fit(X, y)
     np.testing.assert_allclose(together.predict_proba(X), alone.predict_proba(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_samples_without_weight_are_absent_from_folds_of_large_pairs(seed):
+    X, y = overlapping()
+    weight = (np.random.default_rng(seed).uniform(size=len(y)) < 0.97) * 1.0
+    model = SVC(gamma=0.1, probability=True, tol=1e-6)
+    absent = clone(model).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(
+        model.fit(X, y, sample_weight=weight).predict_proba(X), absent.predict_proba(X), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVC(loss="squared_hinge"), NuSVC(nu=0.2)], ids=str)
+def test_what_a_stop_leaves_of_folds(machine, monkeypatch):
+    """Decisions by the fit of a pair, without the coefficients of the fold, from loops."""
+    X, y = blobs(4, 30, spread=1.0)
+    y[:3] = 3
+    y[y == 3] = np.where(np.arange((y == 3).sum()) < 2, 3, 0)  # a class of two samples
+    seen = {}
+
+    def watched(gram, machines, folds, beta, fit, monitor):
+        monitor.stopped = Status.TIME_LIMIT
+        out = out_of_small_folds(gram, machines, folds, beta, fit, monitor)
+        seen.update(out=out, problems=machines.problems, y=machines.y, folds=folds, fit=fit)
+        return out
+
+    monkeypatch.setattr(classification, "out_of_small_folds", watched)
+    monkeypatch.setattr(small_folds, "solve_small", None)
+    model = clone(machine).set_params(probability=True, gamma=0.1).fit(X, y)
+    problems, folds, fit = seen["problems"], seen["folds"], seen["fit"]
+    K = rbf_kernel(X, gamma=0.1)
+    for q in range(len(problems)):
+        at = np.arange(problems.starts[q], problems.starts[q + 1])
+        for i in at:
+            others = at[folds[at] != folds[i]]
+            expected = fit.intercept[q] + K[problems.points[i], problems.points[others]] @ fit.coef[others]
+            sides = set(seen["y"][others])
+            assert seen["out"][i] == pytest.approx(expected if len(sides) == 2 else sum(sides), abs=1e-9)
+    assert model.status_.converged

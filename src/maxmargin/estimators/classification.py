@@ -48,7 +48,7 @@ from .folds import Solving, fold_numbers, out_of_folds, seed_of
 from .kernel import KernelMachine
 from .multiclass import Pairs, weighed_classes
 from .objects import Objects
-from .pair_programs import decisions, largest_nus, programs
+from .pair_programs import Decisions, decisions, largest_nus, programs
 from .parameters import ClassifierParameters, documented, says_fit
 from .small_folds import SmallMachines, out_of_small_folds
 
@@ -136,9 +136,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
             self.parametric_coef_ = np.vstack([s.decision.parametric for s in solved])
         self._publish(np.array([s.decision.found for s in solved]))
         if folds is not None:
-            place = np.zeros(X.shape[0], np.int64)
-            place[present] = folds
-            self._calibrate_each(outcome, place)
+            self._calibrate_each(outcome, present, folds)
         self._certify(outcome)
 
     def _keep_pairs(self, X: Any, pairs: Pairs, present: np.ndarray, coef: np.ndarray) -> None:
@@ -216,11 +214,11 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         if folds is not None and problems.sizes.max() <= Sizes.matrix:
             y = pairs.targets
             machines = SmallMachines(formulation, problems, batches, y, weight, tol, self.max_iter, threads)
-            self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, monitor)
+            self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, shape, monitor)
         elif folds is not None:
             known = (pairs, present, box, gram, found, shape)
             decided = [self._solved(*known, q, as_found=q not in own) for q in range(len(pairs))]
-            self._calibrate_each(Outcome(decided, monitor, started, gram), folds)
+            self._calibrate_each(Outcome(decided, monitor, started, gram), present, folds)
         self._certify_small(problems, found, shape, pairs, present, gram, unit, statuses, own)
         betas = np.split(found.beta, found.starts[1:-1]) if self.warm_start else []
         histories = [monitor.history] * len(pairs)
@@ -298,14 +296,16 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         by_content = self.kernel != "precomputed" and not isinstance(X, Objects)
         return fold_numbers(X, labels, box, seed_of(self.random_state), by_content)
 
-    def _calibrate_each(self, outcome: Outcome, folds: np.ndarray) -> None:
-        """A calibration of each pair from machines of its folds, a solver each."""
+    def _calibrate_each(self, outcome: Outcome, present: np.ndarray, folds: np.ndarray) -> None:
+        """A calibration of each pair from machines of its folds, those of the rows ``present``, a solver each."""
         solved = outcome.solved
+        place = np.zeros(present.max() + 1, np.int64)
+        place[present] = folds
         workers = 1 if self._function is not None else th.count(self.n_jobs)
         with self._once_more(outcome.monitor) as monitor:
             solver = replace(self._solver(), solver="auto")  # a named one may not take problems with closed boxes
             solving = Solving(outcome.gram, solver, self._goal, monitor, workers, classes=True)
-            found = out_of_folds(solving, solved, folds)
+            found = out_of_folds(solving, solved, place)
         flip = self._flip()
         problems = [one.problem for one in solved]
         self._calibration = calibrated(
@@ -317,11 +317,17 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         return -1.0 if len(self.classes_) == 2 else 1.0
 
     def _calibrate_small(
-        self, gram: Gram, machines: SmallMachines, folds: np.ndarray, beta: np.ndarray, before: Monitor
+        self,
+        gram: Gram,
+        machines: SmallMachines,
+        folds: np.ndarray,
+        beta: np.ndarray,
+        fit: Decisions,
+        before: Monitor,
     ) -> None:
         """A calibration of each pair from machines of its folds by the leaf for many small problems."""
         with self._once_more(before) as monitor:
-            out = out_of_small_folds(gram, machines, folds, beta, monitor)
+            out = out_of_small_folds(gram, machines, folds, beta, fit, monitor)
         ends, flip = machines.problems.starts[1:-1], self._flip()
         parts = (np.split(a, ends) for a in (flip * out, flip * machines.y, machines.weight))
         self._calibration = calibrated(self.calibration, *parts)

@@ -2,6 +2,7 @@
 
 The machines of all folds are laid end to end, each on all samples of its pair, with the boxes of its own fold closed.
 So the product Hβ, which the leaf has at its end, is the decision of every sample, those of the fold among them.
+After a stop samples are decided by the fit itself, less what those of their fold add (as in folds.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor, Stopped
 from ..solvers.parts.small_problems import BATCH_POINTS, Batch, SmallProblems, solve_small
 from .folds import ENTRIES, FOLDS
-from .pair_programs import closed_programs, decisions
+from .pair_programs import Decisions, closed_programs, decisions
 
 __all__ = ["SmallMachines", "out_of_small_folds"]
 
@@ -36,9 +37,12 @@ class SmallMachines:
 
 
 def out_of_small_folds(
-    gram: Gram, machines: SmallMachines, folds: np.ndarray, beta: np.ndarray, monitor: Monitor
+    gram: Gram, machines: SmallMachines, folds: np.ndarray, beta: np.ndarray, fit: Decisions, monitor: Monitor
 ) -> np.ndarray:
-    """The decision of each sample of each machine by one that has not seen its fold; all start from ``beta``."""
+    """The decision of each sample of each machine by one that has not seen its fold; all start from ``beta``.
+
+    ``fit`` decides where there is no time for machines.
+    """
     gram = _formed(gram, monitor)
     out = np.empty(len(folds))
     together = max(1, ENTRIES // len(folds))  # folds
@@ -46,7 +50,11 @@ def out_of_small_folds(
         numbers = np.arange(first, min(FOLDS, first + together))
         own = (folds == numbers[:, None]).ravel()
         row = np.tile(np.arange(len(folds)), len(numbers))[own]
-        out[row] = _decided(gram, machines, own, len(numbers), beta, monitor)[own]
+        decided = _decided(gram, machines, own, len(numbers), beta, monitor)
+        if decided is None:
+            decided = np.concatenate([_decided_by(fit, gram, machines.problems, folds == one) for one in numbers])
+        one_class = _one_class(np.tile(machines.y, len(numbers)), own, machines.problems.sizes)
+        out[row] = np.where(np.isnan(one_class), decided, one_class)[own]
     return out
 
 
@@ -66,25 +74,46 @@ def _formed(gram: Gram, monitor: Monitor) -> Gram:
 
 def _decided(
     gram: Gram, machines: SmallMachines, own: np.ndarray, times: int, beta: np.ndarray, monitor: Monitor
-) -> np.ndarray:
-    """The decisions of all samples by the machines without ``own``; these are laid end to end ``times`` times."""
+) -> np.ndarray | None:
+    """The decisions of all samples by the machines without ``own``, laid end to end ``times`` times; None: stopped."""
+    if monitor.stop_now() is not None:
+        return None
     count = len(machines.problems)
     y = np.tile(machines.y, times)
     problems = closed_programs(machines.formulation, machines.problems, y, np.tile(machines.weight, times), own)
     several = [replace(b, problems=_repeated(b.problems, count, times)) for b in machines.batches]
     start = np.tile(beta, times)
     limits = machines.tol, machines.max_iter
-    found = solve_small(gram, problems, *limits, machines.threads, monitor, start, several)
+    found = solve_small(gram, problems, *limits, machines.threads, monitor, start, several, unproven=True)
+    if found.stop is not None:
+        return None
     shape = decisions(machines.formulation, problems, found, y, gram)
     f = found.H_beta * np.repeat(shape.scale, problems.sizes) + np.repeat(shape.intercept, problems.sizes)
     for q in np.flatnonzero(~shape.plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
         used = problems.starts[q] + np.flatnonzero(shape.coef[at])
         f[at] = gram.combine(problems.points[used], shape.coef[used], problems.points[at]) + shape.intercept[q]
-    # A machine needs two classes: of one it says that one, of none nothing.
-    some = np.logical_or.reduceat(np.array([(y > 0) & ~own, (y < 0) & ~own]), problems.starts[:-1], axis=1)
-    alone = np.repeat(~some.all(axis=0), problems.sizes)
-    return np.where(alone, np.repeat(some[0] * 1.0 - some[1], problems.sizes), f)
+    return f
+
+
+def _decided_by(fit: Decisions, gram: Gram, problems: SmallProblems, own: np.ndarray) -> np.ndarray:
+    """The decisions of the samples ``own`` by the fit of each problem, less what they add to them; 0 for others."""
+    f = np.zeros(len(own))
+    for q, (first, last) in enumerate(zip(problems.starts[:-1], problems.starts[1:], strict=True)):
+        mine = first + np.flatnonzero(own[first:last])
+        used = first + np.flatnonzero(~own[first:last] & (fit.coef[first:last] != 0.0))
+        f[mine] = fit.intercept[q]
+        if len(used) and len(mine):
+            f[mine] += gram.combine(problems.points[used], fit.coef[used], problems.points[mine])
+    return f
+
+
+def _one_class(y: np.ndarray, own: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What machines say that are left with one class, 0 where they have none; NaN for those that have both."""
+    sizes = np.tile(sizes, len(own) // sizes.sum())
+    starts = np.cumsum(sizes) - sizes
+    some = np.logical_or.reduceat(np.array([(y > 0) & ~own, (y < 0) & ~own]), starts, axis=1)
+    return np.repeat(np.where(some.all(axis=0), np.nan, some[0] * 1.0 - some[1]), sizes)
 
 
 def _repeated(problems: np.ndarray, count: int, times: int) -> np.ndarray:

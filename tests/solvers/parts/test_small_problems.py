@@ -266,6 +266,19 @@ def test_after_a_stop_no_matrix_is_computed():
     check_honest(solutions, qps)
 
 
+def test_after_a_stop_no_matrix_is_computed_for_a_start_that_is_not_zero(monkeypatch):
+    """A ν-SVC cannot start from zero: rows of what is not are enough, and where nobody looks, none."""
+    variant = next(v for v in VARIANTS if v.name == "nu_svc")
+    _, qps = some_problems(variant, count=10)
+    gram = KernelGram(Kernel("rbf", 0.5), make_data("plain", 90).X)
+    monkeypatch.setattr(KernelGram, "block", None)
+    problems = SmallProblems.of(qps)
+    solutions = solve_small(gram, problems, monitor=Monitor(time_limit=1e-9))
+    assert solutions.beta.any() and solutions.stop is Status.TIME_LIMIT
+    check_honest(solutions, qps)
+    assert not solve_small(gram, problems, monitor=Monitor(time_limit=1e-9), unproven=True).beta.any()
+
+
 def test_a_callback_stops_between_two_looks():
     gram, qps = some_problems(c_svc(21.0), count=40)
     seen = []

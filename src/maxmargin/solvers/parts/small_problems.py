@@ -72,6 +72,7 @@ NEWTON_WORK = 100_000_000  # multiply-adds at the end, some 30 ms: two active se
 TRIAL = 8  # one problem of so many tells how many rows they need
 SOLVER_WORK = 32_000_000  # multiply-adds, some 2.5 ms: what setting up a solver for a problem takes
 LARGEST = 2 * Sizes.shrink  # variables of a problem whose rows are made alone: steps look at all of them
+ENTRY = 8  # bytes
 HOPE = 4  # where fewer than one row of so many may be asked for, nobody tries: many machines need more
 
 STATUS = {
@@ -277,6 +278,7 @@ def solve_small(
     finish: bool = True,
     work: int = NEWTON_WORK,
     room: int | None = None,
+    unproven: bool = False,
 ) -> SmallSolutions:
     """Solve them all to a violation below ``tol``; ``batches`` says which to take together where points are many.
 
@@ -289,10 +291,11 @@ def solve_small(
     start, with the certificate of that. Without ``finish`` steps end at ``tol``; with it Newton's steps on the free
     variables follow, which know the solution to its last digits and take about as long as the steps before; ``work``: a
     limit of multiply-adds. ``room``: bytes for rows of problems that are too large for a matrix; None: what is free.
+    ``unproven``: what a stop leaves is of no use, and is not looked at.
     """
     gram = as_gram(gram)
     monitor = monitor or Monitor()
-    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish, work)
+    run = _Run(gram, problems, tol, max_iter, threads, monitor, start, pieces, finish, work, unproven)
     batches = batches or [Batch(np.unique(problems.points), np.arange(len(problems)))]
     if len(problems) > 1 and gram.whole() is None:
         run.solve_by_rows(gram, sum(len(batch.points) ** 2 for batch in batches), room)
@@ -328,10 +331,11 @@ class _Run:
         pieces: Pieces,
         finish: bool,
         work: int,
+        unproven: bool,
     ) -> None:
         count, n = len(problems), len(problems.points)
         self.problems, self.tol, self.threads, self.monitor, self.pieces = problems, tol, threads, monitor, pieces
-        self.finish, self.newton_work = finish, work
+        self.finish, self.newton_work, self.unproven = finish, work, unproven
         most = max_iter if max_iter > 0 else 1 + pair_patience(gram, problems.sizes) * problems.sizes
         self.spent = Status.MAX_ITERATIONS if max_iter > 0 else Status.EXHAUSTED
         self.most = np.full(count, most, np.int64)
@@ -355,29 +359,33 @@ class _Run:
         """
         sizes = self.problems.sizes
         small = sizes <= Sizes.matrix
-        fits = np.flatnonzero(small | (sizes <= min(LARGEST, self._largest(room))))
-        points = gram.exact_by_feature(int(sizes[fits].max(initial=0)))
-        if points is not None:
+        room = self._room(room)
+        fits = np.flatnonzero(small | (sizes <= min(LARGEST, (room / ENTRY) ** 0.5)))  # for any number of threads
+        largest = int(sizes[fits].max(initial=0))
+        points = gram.exact_by_feature(largest)
+        if points is not None and largest:
             a_row = sizes * (len(points.values) + KERNEL_COST)
             matrix = entries * (len(points.values) / LONGER + KERNEL_COST) if small.all() else np.inf
             if matrix > SOLVER_WORK:
                 most = np.where(small, sizes, _rows_alone(sizes, len(points.values)))
                 self.rows[:] = most
                 trial, rest = fits[::TRIAL].copy(), np.delete(fits, slice(None, None, TRIAL))
-                self._finish(gram, points, NO_MATRIX, np.arange(gram.n), trial)
+                by_rows = points, NO_MATRIX, np.arange(gram.n)
+                threads = max(1, min(self.threads, room // (ENTRY * largest**2)))
+                self._finish(gram, *by_rows, trial, threads)
                 work = ((most - self.rows) * a_row)[trial].sum()
                 if TRIAL * work < matrix and 2 * np.count_nonzero(self.code[trial] == CROWDED) <= len(trial):
-                    self._finish(gram, points, NO_MATRIX, np.arange(gram.n), rest)
+                    self._finish(gram, *by_rows, rest, threads)
                 gram.cost.evals += int((most - self.rows) @ sizes)
                 self.rows[:] = -1
         self.code[~small & (self.code == UNFINISHED)] = CROWDED
 
-    def _largest(self, room: int | None) -> float:
-        """Variables of a problem whose rows find room beside those that other threads work on."""
-        if room is None:
-            needed = 8 * self.threads * min(LARGEST, int(self.problems.sizes.max())) ** 2
-            room = needed if memory.fits(needed) else memory.left_for_one()
-        return (room / (8 * self.threads)) ** 0.5
+    def _room(self, room: int | None) -> int:
+        """Bytes for rows of the problems that threads work on."""
+        if room is not None:
+            return room
+        needed = ENTRY * self.threads * min(LARGEST, int(self.problems.sizes.max())) ** 2
+        return needed if memory.fits(needed) else memory.left_for_one()
 
     def solve(self, gram: Gram, batch: Batch) -> None:
         """The problems of a batch that are unfinished, by the matrix of their points."""
@@ -385,10 +393,17 @@ class _Run:
         if not len(waiting):
             return
         self.stop = self.stop or self.monitor.stop_now()
+        if self.stop is not None and self.unproven:
+            return
         if self.stop is not None and self.from_zero:  # Hβ is known without H
             nothing = read_only(NO_MATRIX), NO_MATRIX, np.full(gram.n, -1), np.zeros(0)
             self._pass(*nothing, waiting, 0, self.threads)
             return
+        if self.stop is not None and gram.whole() is None:  # rows of what is not zero are enough
+            by_feature = gram.exact_by_feature(int(self.problems.sizes.max()))
+            if by_feature is not None:
+                self._finish(gram, by_feature, NO_MATRIX, np.arange(gram.n), waiting, self.threads)
+                return
         points = batch.points
         if len(waiting) < len(batch.problems):
             starts = self.problems.starts
@@ -396,9 +411,11 @@ class _Run:
         K, place = _matrix(gram, points)
         # Leaves do not write to it, but are compiled for arrays that could be written to.
         own = K if K.flags.writeable and self._alone(place, len(K)) else NO_MATRIX
-        self._finish(gram, read_only(K), own, place, waiting)
+        self._finish(gram, read_only(K), own, place, waiting, self.threads)
 
-    def _finish(self, gram: Gram, K: Any, own: np.ndarray, place: np.ndarray, waiting: np.ndarray) -> None:
+    def _finish(
+        self, gram: Gram, K: Any, own: np.ndarray, place: np.ndarray, waiting: np.ndarray, threads: int
+    ) -> None:
         """Steps on these problems, a few milliseconds of each thread at a time."""
         room, numbers = self.pieces.look, waiting
         diagonal = K.diagonal().copy() if isinstance(K, np.ndarray) else gram.diag()
@@ -406,12 +423,12 @@ class _Run:
             done = np.cumsum(self.work[waiting])
             count = max(1, int(np.searchsorted(done, room * self.pieces.slices)))
             now, later = waiting[:count], waiting[count:]
-            threads = self.threads if done[count - 1] > self.pieces.threads else 1
-            self._pass(K, own, place, diagonal, now, room, threads)
+            enough = done[count - 1] > self.pieces.threads
+            self._pass(K, own, place, diagonal, now, room, threads if enough else 1)
             waiting = np.concatenate([now[self.code[now] == UNFINISHED], later])
             self.stop = self._report(gram)
-        if len(waiting):
-            self._pass(K, own, place, diagonal, waiting, 0, self.threads)  # a certificate for where they are
+        if len(waiting) and not self.unproven:
+            self._pass(K, own, place, diagonal, waiting, 0, threads)  # a certificate for where they are
         bad = numbers[self.code[numbers] == INFEASIBLE]
         if len(bad):
             raise ValueError(
