@@ -161,6 +161,19 @@ def test_a_step_that_leads_nowhere_is_the_last(monkeypatch):
     assert lengths and np.isfinite(solution.certificate.gap)
 
 
+@pytest.mark.parametrize(("n", "d", "above"), [(400, 20, 1.2), (400, 20, 1.8), (200, 60, 1.5)])
+def test_what_constraints_lack_is_no_sign_of_the_end(n, d, above):
+    """Few of one class and a small C: ηᵀ(b − Aβ) < 0 made gaps below 0, and then no gap was small enough to stop."""
+    rng = np.random.default_rng(0)
+    X = 3.0 * rng.normal(size=(n, d))
+    f = X @ rng.normal(size=d)
+    targets = np.where(f > above * f.std(), 1.0, -1.0)
+    qp = CSVC(C=0.01).qp(Samples(Factored(X), targets, np.ones(n)))
+    solution = InteriorPoint().solve(qp, Goal(gap=1e-4, exact=False))
+    assert solution.status is Status.CONVERGED
+    assert solution.n_iter <= 10 and solution.certificate.relative_gap > 1e-12
+
+
 def test_an_unknown_system():
     with pytest.raises(ValueError, match='system=.* was asked for; found "auto", .*; choose one'):
         InteriorPoint(system="qr")

@@ -62,13 +62,17 @@ class BarrierPoint:
         return out
 
     def gap(self) -> tuple[float, float]:
-        """The gap of (β, w, η), and the dual value."""
+        """The gap of (β, w, η), and the dual value.
+
+        What constraints lack counts as a loss whatever its sign: far from the end, a gap that may be 0 or less by it
+        would look like the end.
+        """
         self.products, rows, value = self.crew.sum("sums")
         rows = self.products if np.isinf(rows) else rows
         missing = self.missing()
         w, pulled = missing[: self.d], self.pulled[: self.d]
         norm = self.norm if self.system.given else float(pulled @ pulled)
-        return float(0.5 * w @ w + rows - self.eta @ missing[self.d :]), float(-0.5 * norm - value)
+        return float(0.5 * w @ w + rows + np.abs(self.eta) @ np.abs(missing[self.d :])), float(-0.5 * norm - value)
 
     def moved(self, length: float, x: np.ndarray, missing: np.ndarray) -> None:
         """Follow the rows, which have gone along x: w, η and Ẑᵀβ, or the slopes of Hβ."""
