@@ -26,6 +26,7 @@ SMALL = 60  # samples of three classes: problems that small_problems.py solves t
 LARGE = 2600  # samples: more than are solved whole, as few as take every step of a large fit
 FEATURES = 6
 SPARSE_FEATURES = 60
+WIDE = 210  # features: with them rows are too many for one leaf of a linear machine
 STEPS = 2000  # of a kernel machine: compiled code is complete after the first ones
 
 
@@ -64,6 +65,11 @@ def kinds() -> Iterator[tuple[str, Callable[[], object]]]:
         for loss in ("squared_hinge", "hinge", "huber"):
             yield f"LinearSVC, {loss}{form}", fit(LinearSVC(loss=loss), points, target > 0)
         yield f"LinearSVC, hinge, few samples of three classes{form}", fit(LinearSVC(loss="hinge"), few, three)
+        many = points if sp.issparse(points) else rng.normal(size=(LARGE, WIDE)).astype(points.dtype)
+        for solver in ("sor", "interior-point"):
+            kind = f"{solver}, many numbers{form}"
+            yield f"LinearSVC, {kind}", fit(LinearSVC(loss="hinge", solver=solver), many, target > 0)
+            yield f"LinearSVR, {kind}", fit(LinearSVR(solver=solver, epsilon=0.1), many, target)
         for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
             yield f"LinearSVR, {loss}{form}", fit(LinearSVR(loss=loss), points, target)
         yield f"LinearSVC, l1{form}", fit(LinearSVC(penalty="l1"), points, target > 0)

@@ -25,7 +25,7 @@ from maxmargin.problem import QP
 from maxmargin.solution import Status
 from maxmargin.solvers import auto, make_solver
 from maxmargin.solvers.base import first_point
-from maxmargin.solvers.parts import fixed_sums, lone_rows, newton_systems, small_problems, smoothed_newton
+from maxmargin.solvers.parts import few_rows, fixed_sums, lone_rows, newton_systems, small_problems, smoothed_newton
 from maxmargin.solvers.parts.cholesky import PANEL, TILED_FROM, cholesky
 from maxmargin.solvers.parts.working_sets import Sizes
 
@@ -253,7 +253,8 @@ def test_problems_whose_turn_comes_too_late_cost_nothing(monkeypatch):
         assert found.dual == 0.0 < found.gap == found.primal
 
 
-def test_no_solver_is_begun_after_the_limit(monkeypatch):
+@pytest.mark.parametrize("turns", [["SOR", "InteriorPoint", "SOR"], ["InteriorPoint", "SOR"]], ids=["many", "few"])
+def test_no_solver_is_begun_after_the_limit(turns, monkeypatch):
     """One falls short by itself, and its proof ends after the limit: it is too late for the next."""
     now, begun = [0.0], []
     monkeypatch.setattr(monitor, "clock", lambda: now[0])
@@ -264,23 +265,29 @@ def test_no_solver_is_begun_after_the_limit(monkeypatch):
         return auto.beginning(qp, goal, start, Status.EXHAUSTED, watch)
 
     monkeypatch.setattr(auto, "run", falls_short)
+    if turns[0] == "SOR":
+        monkeypatch.setattr(few_rows, "SMALL_DENSE", 0)
     X, y = points(2000)
     with pytest.warns(match="time limit"):
         model = LinearSVC(loss="hinge", time_limit=1.0).fit(X, y)
-    assert begun == ["SOR"] and model.status_ is Status.TIME_LIMIT
+    assert begun == turns[:1] and model.status_ is Status.TIME_LIMIT
     begun.clear()
     with pytest.warns(match="stopped early"):
         LinearSVC(loss="hinge").fit(X, y)
-    assert begun == ["SOR", "InteriorPoint", "SOR"]
+    assert begun == turns
 
 
-@pytest.mark.parametrize("looks", range(0, 60, 6))
+@pytest.mark.parametrize(
+    ("few", "looks"), [*((False, k) for k in range(0, 60, 6)), *((True, k) for k in range(0, 36, 6))]
+)
 @pytest.mark.parametrize("regression", [False, True])
-def test_a_linear_machine_multiplies_each_point_once_after_the_limit(regression, looks, monkeypatch):
+def test_a_linear_machine_multiplies_each_point_once_after_the_limit(regression, few, looks, monkeypatch):
     """What was found, where it started from, and that start before it was made feasible: to each there is a product."""
     clock = LookedAt()
     clock.deadline = looks + 1.5  # the first look says when the fit has begun
     monkeypatch.setattr(monitor, "clock", clock)
+    if not few:  # one leaf looks at the clock less often
+        monkeypatch.setattr(few_rows, "SMALL_DENSE", 0)
     late = []
     for name in ("pulled", "along"):
         once = getattr(Factored, name)

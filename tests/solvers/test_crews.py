@@ -15,7 +15,7 @@ from maxmargin.monitor import Monitor, Stopped
 from maxmargin.rows import Rows, Stored, ThreadCrew, base
 from maxmargin.solution import Status
 from maxmargin.solvers import SOR, InteriorPoint, Newton
-from maxmargin.solvers.parts import linear_risk
+from maxmargin.solvers.parts import few_rows
 
 
 def sent(thing):
@@ -59,6 +59,7 @@ ALONE = InteriorPoint(screening=False)
 CASES = {
     "interior": (ALONE, HINGE, 300, STEP | {"enclose", "normal", "aim", "slack"}),
     "interior, two parts a row": (ALONE, SVR, 300, STEP | {"enclose", "normal", "aim"}),
+    "interior, one leaf": (ALONE, SVR, 300, {"enclose", "steps", "beta"}),
     "interior on a matrix": (InteriorPoint(system="dense"), HINGE, 90, STEP | {"receive", "theta", "pair"}),
     "interior by rows": (InteriorPoint(system="lsmr-rows"), SVR, 90, STEP | {"receive", "theta", "pair", "t_dot"}),
     "interior by features": (InteriorPoint(system="lsmr"), HINGE, 90, STEP | {"theta", "pull", "t_squares"}),
@@ -96,7 +97,8 @@ def bits(solution):
 def test_states_questions_and_answers_travel(name, kind, tmp_path, monkeypatch):
     solver, machine, n, questions = CASES[name]
     monkeypatch.setattr(base, "LEAST_WORK", 100)
-    monkeypatch.setattr(linear_risk.LinearRisk, "small", None)  # one leaf makes Newton's steps over few rows
+    if "steps" not in questions or kind == "stored":  # else one leaf makes all steps over few rows, which asks little
+        monkeypatch.setattr(few_rows, "SMALL_DENSE", 0)
     X = kinds(features(n), tmp_path)[kind]
     goal = Goal(gap=1e-6)
     here = problem(machine, X)
@@ -107,7 +109,7 @@ def test_states_questions_and_answers_travel(name, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(Rows, "served_by", Travelling)
     found = solver.solve(problem(machine, X), goal)
     assert bits(found) == bits(expected)
-    assert questions <= Travelling.asked
+    assert questions - ({"steps"} if kind == "stored" else set()) <= Travelling.asked
 
 
 def test_a_question_that_cannot_travel_is_noticed():

@@ -19,6 +19,7 @@
 | features, a smooth loss, more of them                | sweeps, Newton with products                                  |
 | features, functions that are nearly the same         | as above; mpd, which makes them orthogonal                    |
 | features, a tiny problem                            | decomposition, which is exact there                           |
+| features, a small problem                           | interior point, by one leaf; sweeps without end               |
 | features on disk, a long problem                     | interior point: few passes, least memory for each row         |
 | features, else                                      | sweeps for as long as the interior method would take; interior |
 |                                                    | point where features are so unequal that they crawl; where    |
@@ -50,6 +51,7 @@ from .parts.limits import FACTOR_UP_TO, LAST, SAMPLE_TOL
 from .parts.rank_choice import LOWERED_UP_TO, low_rank_or_not, lowered_problem, rank_that_wins
 from .parts.reach import out_of_reach, pair_patience
 from .parts.roundings import ROUNDED_SOLUTION
+from .parts.system_choice import by_leaf, in_no_time
 from .parts.working_sets import Sizes
 
 __all__ = ["Auto", "knows_features", "low_rank_or_not"]
@@ -179,7 +181,8 @@ class Auto:
         if form.rows.stored and screens(qp):
             return [interior]
         if min(form.rows.n, form.rows.d) <= FACTOR_UP_TO:
-            return [Try("sor", trial(qp)), interior, *apart, Try("sor")]
+            first = [Try("sor", options) for options in trials(qp, goal)]
+            return [*first, interior, *apart, Try("sor")]
         return [Try("sor")]
 
     def kernel_plan(self, qp: QP) -> list[Try]:
@@ -267,16 +270,24 @@ def pair_trial(qp: QP, times: float = 1.0, rank: int | None = None) -> dict:
     return {"patience": times * float(pair_patience(as_gram(qp.H), qp.n, rank))}
 
 
-def trial(qp: QP) -> dict:
-    """How long sweeps may take for which there is another solver: as many looks at a row as cost what that does."""
-    if screens(qp):
-        return {"hope": HOPE, "patience": FEW_LOOKS}
+def trials(qp: QP, goal: Goal) -> list[dict]:
+    """How long sweeps may take for which there is another solver: as many looks at a row as cost what that does.
+
+    Where that makes its iterations without Python between them, a few looks are worth a try at most, and none where all
+    iterations take no longer than it takes to set up sweeps.
+    """
     form = linear_form(qp.H)
     assert form is not None
-    rows = form.rows
+    rows, more = form.rows, len(qp.A) + (form.constant > 0.0)
+    if in_no_time(rows, more, goal.exact):
+        return []
+    if screens(qp):
+        return [{"hope": HOPE, "patience": FEW_LOOKS}]
+    if by_leaf(rows, more, goal.exact):
+        return [{"patience": FEW_LOOKS}]
     entries = max(1.0, rows.work / rows.n)  # of a row: its part of a normal matrix, and of the factorisation, in sweeps
     looks = FACTORS * (entries / 4 + min(rows.d, rows.n) ** 3 / (120 * rows.n * entries))
-    return {"patience": max(FEW_LOOKS, looks)}
+    return [{"patience": max(FEW_LOOKS, looks)}]
 
 
 def knows_features(H: Any) -> bool:

@@ -27,7 +27,7 @@ Rows that no longer matter drop out of long linear problems before they begin (p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -40,11 +40,12 @@ from ..monitor import Monitor, Stopped
 from ..problem import QP
 from ..solution import Solution, Status
 from .base import GOAL, Answer, answer, beginning, better, close, first_point, linear_form, spent
-from .parts.barrier_point import BarrierPoint
+from .parts.barrier_point import BarrierPoint, BarrierProgress
 from .parts.barrier_starts import Start, begin
+from .parts.barrier_steps import BACK_OFF, GAIN, LONGER, NEAR_GAP, NOWHERE
 from .parts.constraints import Equality
 from .parts.fixed_sums import BIG
-from .parts.limits import FINER, NEWTON_STEPS, TRIES
+from .parts.limits import FINER, NEWTON_STEPS
 from .parts.proximal_steps import proximal_steps
 from .parts.purify import crossover, places, too_coarse
 from .parts.reach import out_of_reach
@@ -53,12 +54,6 @@ from .parts.system_choice import SYSTEMS, open_equations
 
 __all__ = ["InteriorPoint", "screens"]
 
-LONGER = 0.3  # of the way to the full step is what a corrector aims to add to its length,
-GAIN = 0.05  # of what is missing of the full step is what it has to add to be kept
-BACK_OFF = 0.995  # of the way to the boundary is as far as a step goes
-NOWHERE = np.finfo(float).eps ** 2  # of the way: a shorter step changes nothing, of this iteration or of the next
-PROGRESS = 0.9  # of the least so far is progress, in any measure that counts
-NEAR_GAP = 0.5  # relative gap: above it other measures than the gap tell that there is progress
 SCREEN_FROM, SCREEN_A_FEATURE = 2000, 10  # rows, at least and a feature: fewer are not worth two stages
 
 
@@ -179,7 +174,7 @@ class _Run:
             best = self._start(start, centred, wide)
         except Stopped as stopped:
             return answer(self.qp, self.goal, first_point(self.qp, start)), stopped.reason
-        progress, target, tries = _Progress(), self.goal.first_gap, 0
+        progress, target, tries = BarrierProgress(), self.goal.first_gap, 0
         self.length = 1.0 / BIG
         solved = best is not None and self.goal.met(best.certificate)
         overtime, tired, stalled, passed = None, False, False, None
@@ -190,12 +185,13 @@ class _Run:
                 best = self._end(best, hasty=not self.goal.exact and tries < (self.options.tries + 1) // 2)
                 solved = self.goal.met(best.certificate)
                 tries, target = tries + 1, FINER * relative
-            elif not (progress.fell or overtime):  # where rounding takes over, the points to come may be far worse
+            elif relative < 1.0 and not (progress.fell or overtime):
+                # Where rounding takes over, the points to come may be far worse.
                 passed = better(self.goal, passed, self._inside())
             tired = self.iteration >= self.most
             if not (solved or overtime or tired):
                 try:
-                    stalled = progress.stalled or tries >= self.options.tries or not self._step()
+                    stalled = progress.stalled or tries >= self.options.tries or not self._steps(target)
                 except Stopped as stopped:
                     overtime = stopped.reason
         if best is not None and solved:
@@ -227,6 +223,16 @@ class _Run:
         # β does not hold the constraints yet, so that its objective bounds nothing; w and η are always feasible.
         stop = self.monitor.step(self.iteration, active=self.qp.n, kernel_evals=self.gram.evals, primal=dual + gap)
         return relative, stop
+
+    def _steps(self, target: float) -> bool:
+        """Iterations as far as nobody has to look at them, or one; whether they got anywhere."""
+        most = self.most - self.iteration if self.monitor.callback is None else 1
+        made, length = self.point.steps_at_once(self.options.correctors, target, most)
+        if not made:
+            return self._step()
+        self.iteration += made
+        self.length = max(length, 1.0 / BIG)
+        return True
 
     def _step(self) -> bool:
         """One iteration; whether it got anywhere."""
@@ -313,36 +319,23 @@ class _Run:
 
         Zᵀβ is known to u Σ|β_i|‖z_i‖ only, which may be far more than w where features or boxes are large; Z times that
         error would then be all that Hβ says. In the gap of (β, w, η) it enters as a square, not times Z. Who asks for
-        coefficients gets weights that are theirs, unless they are as coarse as that.
+        coefficients gets weights that are theirs, unless they are as coarse as that; who does not gets w first, whose
+        gap is the one that the iterations have seen.
         """
+        own = None if self.system.given or self.goal.exact else self._of_weights(self.qp.settled(beta))
+        if own is not None and self.goal.met(own.certificate):
+            return own
         found = answer(self.qp, self.goal, beta, [eta])
         if self.system.given or self.goal.met(found.certificate):
             return found
-        if self.goal.exact and not too_coarse(self.gram, self.qp, found.beta):
+        if own is None and not too_coarse(self.gram, self.qp, found.beta):
             return found
-        w, own = self.point.w.copy(), self.point.eta.copy()
-        return better(self.goal, found, Answer(found.beta, own, self.qp.certificate(found.beta, own, w), w))
+        return better(self.goal, found, own or self._of_weights(found.beta))
 
-
-@dataclass
-class _Progress:
-    """What is left, by several measures, and for how many iterations there was no less."""
-
-    least: np.ndarray = field(default_factory=lambda: np.full(4, np.inf))
-    waited: int = 0
-    fell: bool = True  # whether the gap is less than ever
-
-    def note(self, relative: float, point: BarrierPoint, length: float) -> None:
-        """Far from the end smaller products, less that Ẑᵀβ misses and longer steps count as well as a smaller gap."""
-        left = np.array([relative, point.products, np.linalg.norm(point.missing()), 1.0 / length])
-        less = left < PROGRESS * self.least
-        self.fell = bool(less[0])
-        self.waited = 0 if less[0] or (relative > NEAR_GAP and less.any()) else self.waited + 1
-        self.least = np.minimum(self.least, left)
-
-    @property
-    def stalled(self) -> bool:
-        return self.waited >= TRIES
+    def _of_weights(self, beta: np.ndarray) -> Answer:
+        """The present w and η, with β as their bound."""
+        w, eta = self.point.w.copy(), self.point.eta.copy()
+        return Answer(beta, eta, self.qp.certificate(beta, eta, w), w)
 
 
 def _longest(rates: Iterable[float]) -> float:

@@ -10,14 +10,18 @@ from Hβ, and only the constraints may be missed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...problem import QP
 from .barrier_rows import BarrierRows, Parts
+from .barrier_steps import NEAR_GAP, PROGRESS
+from .few_rows import leaf_work
+from .limits import LOOK_WORK, TRIES
 from .system_choice import Equations
 
-__all__ = ["BarrierPoint"]
+__all__ = ["BarrierPoint", "BarrierProgress"]
 
 
 class BarrierPoint:
@@ -31,6 +35,7 @@ class BarrierPoint:
         per_row = (qp.p, qp.lower, qp.upper, qp.eps, equations.ridge, qp.A, parts.kind, parts.lo, parts.up, parts.cost)
         self.crew = self.rows.crew(BarrierRows, per_row, self.system.given, look=look)
         self.d = self.rows.d
+        self.few = equations.few  # so that iterations are made by one leaf
         self.x = np.zeros(self.d + len(qp.A))
         self.pulled = np.zeros(len(self.x))  # Ẑᵀβ
         self.norm = 0.0  # βᵀHβ, where H itself is at hand
@@ -87,6 +92,17 @@ class BarrierPoint:
         else:
             self.pull()
 
+    def steps_at_once(self, correctors: int, target: float, most: int) -> tuple[int, float]:
+        """A few iterations on few rows, until the relative gap is at most ``target`` or stalls near it, or it is time
+        for a look at the clock; none on many. Gives their number and the length of the last one.
+        """
+        if not self.few:
+            return 0, 0.0
+        most = min(most, TRIES, max(1, LOOK_WORK // leaf_work(self.qp.n, len(self.x))))
+        limits = self.sides, correctors, target, most
+        ((made, length, self.x, self.pulled),) = self.crew.ask("steps", self.x, self.pulled, self.qp.b, *limits)
+        return made, length
+
     def pull(self) -> None:
         """Ẑᵀβ from the rows themselves."""
         self.pulled = self.crew.sum("pull")[:, 1]
@@ -113,3 +129,24 @@ class BarrierPoint:
 
     def _slopes(self, H_beta: np.ndarray) -> np.ndarray:
         return H_beta + self.qp.p + self.eta @ self.qp.A
+
+
+@dataclass
+class BarrierProgress:
+    """What is left, by several measures, and for how many iterations there was no less."""
+
+    least: np.ndarray = field(default_factory=lambda: np.full(4, np.inf))
+    waited: int = 0
+    fell: bool = True  # whether the gap is less than ever
+
+    def note(self, relative: float, point: BarrierPoint, length: float) -> None:
+        """Far from the end smaller products, less that Ẑᵀβ misses and longer steps count as well as a smaller gap."""
+        left = np.array([relative, point.products, np.linalg.norm(point.missing()), 1.0 / length])
+        less = left < PROGRESS * self.least
+        self.fell = bool(less[0])
+        self.waited = 0 if less[0] or (relative > NEAR_GAP and less.any()) else self.waited + 1
+        self.least = np.minimum(self.least, left)
+
+    @property
+    def stalled(self) -> bool:
+        return self.waited >= TRIES

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...problem import QP
 from ...rows import Block
 from ...rows.blocks import Normal
 from . import barrier_leaves as barrier
+from .barrier_steps import barrier_steps
 from .fixed_sums import BIG
 from .roundings import ROUNDED_SOLUTION
 
@@ -101,6 +103,7 @@ class BarrierRows:
         self.total = Normal(block.d, self.E.shape[1], look=block.look)
         self.pair = np.zeros((block.n, 2))  # θρ and β: what the normal matrix is accompanied by
         self.moved, self.beta = self.pair.T
+        self.Z: np.ndarray | None = None  # Ẑ, once it is read by a leaf
 
     # -- what every question is made of ----------------------------------------------------------------
 
@@ -236,6 +239,18 @@ class BarrierRows:
         """Take the terms on trial."""
         self.c, self.better = self.better, self.c
         self.u, self.other_u = self.other_u, self.u
+
+    def steps(self, x: np.ndarray, pulled: np.ndarray, b: np.ndarray, sides: int, *limits: Any) -> tuple:
+        """Iterations by one leaf, of the only block: their number, the length of the last one, x and Ẑᵀβ. Reads X."""
+        if self.Z is None:
+            X = self.block.gather(np.arange(self.block.n))
+            self.Z = np.hstack([X.toarray() if sp.issparse(X) else X, self.E], dtype=np.float64)
+        x, pulled = x.copy(), pulled.copy()
+        made, length = barrier_steps(
+            self.Z, self.kind, self._own, self.pair, self.theta, self.better, self.u, self.p, self.lower, self.upper,
+            self.eps, b, x, pulled, sides, *limits,
+        )  # fmt: skip
+        return int(made), float(length), x, pulled
 
     def advance(self, m: float, length: float) -> None:
         """Take the step."""

@@ -15,21 +15,16 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..._jit import jit
 from ...problem import ERM
 from ...rows import Block, Crew, Rows, Sparse
+from .few_rows import few_rows
 from .line_search import minimum_along
 from .roundings import ROUNDED_SOLUTION
 
 __all__ = ["FAR", "SHORT", "LinearRisk"]
 
-SMALL = 1 << 17  # numbers are read by one leaf in the time that it takes to ask for a step by products
-SMALL_DENSE = (
-    1 << 19
-)  # or so many, if they are not mostly 0: they stay in the caches of a core, and threads gain little
-IN_A_VECTOR = 8  # numbers of an array are read in the time of one entry of a sparse row
 TAKE_BELOW = 0.7  # of the rows: where fewer have θ > 0, products get a copy of them
 FAR = 0.1  # relative gap above which rows in the linear part of a loss have a curvature
 SHORT = 0.3  # length of a step, whose full length is 1, after which rows in the linear part of a loss have a curvature
@@ -56,12 +51,7 @@ class LinearRisk:
     @cached_property
     def small(self) -> np.ndarray | None:
         """Ẑ as an array, where steps over it by one leaf are the quickest; None where they are not."""
-        rows = self.rows
-        most = min(max(SMALL, IN_A_VECTOR * rows.work), SMALL_DENSE)
-        if rows.stored or rows.n * len(self.penalty) > most:
-            return None
-        X = rows.matrix()
-        return np.hstack([X.toarray() if sp.issparse(X) else X, self.extra], dtype=np.float64)
+        return few_rows(self.rows, self.extra)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """f = Ẑx: one pass."""

@@ -18,14 +18,18 @@ from ...gram import Gram
 from ...monitor import Monitor
 from ...problem import QP
 from ...rows import Rows
+from ...rows.blocks import block_of
+from .few_rows import are_few, leaf_work
 from .newton_systems import Dense, LeastSquares, Normal, Points, Quasi, RowSquares, System
 from .paired_system import Paired
 
-__all__ = ["SYSTEMS", "Equations", "open_equations", "system_for"]
+__all__ = ["SYSTEMS", "Equations", "by_leaf", "in_no_time", "open_equations", "system_for"]
 
 SYSTEMS = ("auto", "normal", "dense", "quasi", "lsmr-rows", "lsmr")
 DENSE_UP_TO = 6000  # rows, or features, of a matrix that we factor as a whole
 WEIGHTS_UP_TO = 200  # features whose matrix is factored in a millisecond, even where that of the rows is smaller
+LEAF_NORMAL = 1 << 24  # products for a normal matrix: a leaf takes as long for more as BLAS, and as asking for it does
+SET_UP = 1 << 18  # numbers that an iteration reads: a dozen of them take 3 ms, as long as sweeps to set up and give up
 FILL = 20  # entries a feature in a sparse factor: with more, reading the rows a few thousand times is cheaper
 PATTERN_ROWS = 1000  # rows tell at first how sparse XᵀX is,
 PATTERN_GROWTH = 4  # times as many tell next
@@ -39,15 +43,14 @@ class Equations:
     rows: Rows
     ridge: np.ndarray
     H: Any = None  # times β, where the system has Δβ itself in place of Δw (``system.given``)
+    few: bool = False  # whether the rows are one block, and so few that one leaf makes all iterations
 
 
 def open_equations(name: str, qp: QP, gram: Gram, exact: bool, monitor: Monitor) -> Equations:
     """The equations of this name, or the cheapest; ``exact``: whether coefficients are asked for, or weights only."""
     factor = gram.factor() if name != "dense" else None
     if factor is not None and name == "auto":
-        # Where weights are asked for and not coefficients, they are the more exact the less they are sums.
-        few = factor.rows.d <= WEIGHTS_UP_TO and not exact
-        name = "normal" if few else system_for(factor.rows)
+        name = "normal" if _weights_first(factor.rows, exact) else system_for(factor.rows)
     points, none = Rows([Points(qp.n)], 1), np.zeros(qp.n)
     if factor is None or name == "dense":
         pairs = gram.wide().pairs()
@@ -67,7 +70,26 @@ def open_equations(name: str, qp: QP, gram: Gram, exact: bool, monitor: Monitor)
         return Equations(Quasi(rows, qp.A), rows, ridge)
     if name == "lsmr":
         return Equations(LeastSquares(rows, qp.A, monitor.look), rows, ridge)
-    return Equations(Normal(rows.d, len(qp.A), rows.threads, monitor.look), rows, ridge)
+    few = by_leaf(rows, len(qp.A), exact)
+    if few and len(rows.blocks) > 1:
+        rows = Rows([block_of(rows.matrix())], 1)
+    return Equations(Normal(rows.d, len(qp.A), rows.threads, monitor.look), rows, ridge, few=few)
+
+
+def by_leaf(rows: Rows, more: int, exact: bool) -> bool:
+    """Whether one leaf makes all iterations: rows, with some more columns, and their normal matrix are small."""
+    normal = _weights_first(rows, exact) or rows.d <= rows.n
+    return normal and rows.n * (rows.d + more) ** 2 <= LEAF_NORMAL and are_few(rows, more)
+
+
+def in_no_time(rows: Rows, more: int, exact: bool) -> bool:
+    """Whether one leaf makes all iterations in a time that others take to begin with."""
+    return by_leaf(rows, more, exact) and leaf_work(rows.n, rows.d + more) <= SET_UP
+
+
+def _weights_first(rows: Rows, exact: bool) -> bool:
+    """Where weights are asked for and not coefficients, they are the more exact the less they are sums."""
+    return rows.d <= WEIGHTS_UP_TO and not exact
 
 
 def system_for(rows: Rows) -> str:
