@@ -336,6 +336,19 @@ def test_a_limit_of_time_leaves_probabilities():
     assert_array_equal(p.argmax(axis=1), model.predict(X))
 
 
+def test_rounding_of_decisions_that_are_alike_shapes_no_curve():
+    """Copies of a sample have decisions that differ by rounding: their order says nothing of their classes."""
+    rng = rng_of(0)
+    f = np.repeat([-1.0, 0.3, 2.0], 40)
+    sign = np.where(rng.uniform(size=120) < 0.5 + 0.2 * f, 1.0, -1.0)
+    weight, places = rng.uniform(0.5, 2.0, 120), np.linspace(-2.0, 3.0, 50)[:, None]
+    plain = classification.calibrated("isotonic", [f], [sign], [weight]).pairwise(places).T
+    for _ in range(5):
+        rounded = f * (1.0 + 3e-14 * rng.normal(size=120))
+        found = classification.calibrated("isotonic", [rounded], [sign], [weight]).pairwise(places).T
+        assert_allclose(found, plain, atol=1e-9)
+
+
 # -- how well -------------------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,7 @@ STEEPEST, FLATTEST = 1e-6, 1e6  # temperatures, in units of the mean size of a d
 OUTLIER = 5.0  # standard deviations of a Laplace distribution beyond which a residual does not count, as in LIBSVM
 MARKS = 10  # of a one-class machine's decisions, half of them for outliers, as in LIBSVM
 SURE = 0.999  # probability beyond the last mark, as in LIBSVM
+TIED = 1e-12  # of the largest decision: what rounding leaves between those of points that are alike
 ROUNDING = 1e-9  # of a number of copies that is a whole one
 
 
@@ -150,7 +151,15 @@ def temperature(f: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _isotonic(f: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the curve bends, and its values there; it is flat beyond its ends."""
+    """Where the curve bends, and its values there; it is flat beyond its ends.
+
+    Decisions that differ by rounding are one: which of them is above the other says nothing of their classes.
+    """
+    order = np.argsort(f, kind="stable")
+    apart = np.diff(f[order], prepend=f[order[0]]) > TIED * np.abs(f).max()
+    first = np.maximum.accumulate(np.where(apart, np.arange(len(f)), 0))
+    f = f.copy()
+    f[order] = f[order][first]
     fitted = IsotonicRegression(increasing=True, out_of_bounds="clip").fit(f, target, sample_weight=weight)
     return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
 
