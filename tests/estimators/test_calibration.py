@@ -1,5 +1,7 @@
 """Probabilities: of which samples, how well, and that they agree with predictions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,6 +18,7 @@ from sklearn.svm import SVC as TheirSVC
 import maxmargin.estimators.classification as classification
 import maxmargin.estimators.folds as folds
 import maxmargin.estimators.folds_by_rows as folds_by_rows
+import maxmargin.estimators.small_folds as small_folds
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.calibration import (
     CALIBRATIONS,
@@ -29,6 +32,8 @@ from maxmargin.estimators.calibration import (
 )
 from maxmargin.estimators.fold_machines import FoldMachines
 from maxmargin.estimators.folds import fold_numbers
+from maxmargin.solution import Status
+from maxmargin.solvers import Auto
 
 rng_of = np.random.default_rng
 each_calibration = pytest.mark.parametrize("calibration", CALIBRATIONS)
@@ -302,6 +307,96 @@ def test_folds_that_take_a_leaf_too_long_are_left_to_others(monkeypatch):
     found = SVC(C=10.0, gamma=1.5, probability=True, tol=1e-7).fit(X, y)
     assert_allclose(found.probA_, wanted.probA_, rtol=1e-5)
     assert_allclose(found.probB_, wanted.probB_, atol=1e-5)
+
+
+def slow_ones():
+    """Weights of which few count, and a quadratic kernel: pair steps alone take very many for most folds."""
+    r = rng_of(0)
+    X, y = r.normal(size=(300, 5)), np.arange(300) % 2
+    return X, y, 10.0 ** r.uniform(-3.0, 3.0, 300), dict(kernel="poly", degree=2, coef0=1.0, C=10.0, tol=1e-8)
+
+
+def unfinished(monkeypatch):
+    """What the leaf for many small problems leaves of folds; the list fills up with a fit."""
+    seen = []
+
+    def solved(*given, **named):
+        found = solve(*given, **named)
+        seen.append(int((found.violations > 1e-3).sum()))
+        return found
+
+    solve = small_folds.solve_small
+    monkeypatch.setattr(small_folds, "solve_small", solved)
+    return seen
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_folds_that_a_leaf_leaves_unfinished_are_finished(n_jobs, monkeypatch):
+    X, y, weight, asked = slow_ones()
+    used, left = {}, unfinished(monkeypatch)
+
+    def calibrated(method, decisions, *given):
+        used["decisions"] = decisions[0]
+        return real(method, decisions, *given)
+
+    real = classification.calibrated
+    monkeypatch.setattr(classification, "calibrated", calibrated)
+    SVC(probability=True, n_jobs=n_jobs, **asked).fit(X, y, sample_weight=weight)
+    assert left == [5]
+    numbers = fold_numbers(X, y, weight, 0)
+    for fold in range(5):
+        own = numbers == fold
+        alone = SVC(**asked, gamma=1.0 / (5 * X.var())).fit(X[~own], y[~own], sample_weight=weight[~own])
+        assert alone.status_.converged
+        assert_allclose(-used["decisions"][own], alone.decision_function(X[own]), atol=1e-5)
+
+
+def test_a_stop_while_folds_are_finished_leaves_probabilities(monkeypatch):
+    """The fit is done: only folds are decided by it, and their solvers end."""
+    X, y, weight, asked = slow_ones()
+    left = unfinished(monkeypatch)
+    model = SVC(probability=True, callback=lambda told: bool(left), **asked).fit(X, y, sample_weight=weight)
+    assert left == [5]
+    assert model.status_.converged
+    p = model.predict_proba(X)
+    assert np.isfinite(p).all()
+    assert_array_equal(p.argmax(axis=1), model.predict(X))
+
+
+def test_folds_of_a_fit_that_reached_no_goal_are_not_asked_for_it(monkeypatch):
+    """What rounding keeps a fit from would take its folds as long as their solvers have patience."""
+    X, y, weight, asked = slow_ones()
+    left, goals = unfinished(monkeypatch), []
+
+    def solved(solver, qp, goal, *given):
+        if left:
+            goals.append(goal.violation)
+        return solve(solver, qp, goal, *given)
+
+    solve = Auto.solve
+    monkeypatch.setattr(Auto, "solve", solved)
+    model = SVC(probability=True, **(asked | dict(tol=1e-30))).fit(X, y, sample_weight=weight)
+    assert not model.status_.converged
+    assert left == [len(goals)] == [5]
+    assert min(goals) >= model.certificate_.violation
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVC(loss="squared_hinge"), NuSVC(nu=0.4)], ids=str)
+def test_whoever_finishes_folds_they_are_the_same(machine, monkeypatch):
+    X, y = noisy(3, n=150)
+    model = clone(machine).set_params(probability=True, tol=1e-9)
+    wanted = model.fit(X, y).predict_proba(X)
+
+    def hardly(gram, problems, tol, max_iter, *given, **named):
+        left = solve(gram, problems, tol, 3, *given, finish=False, **named)
+        assert len(left.code) == 15
+        return replace(left, spent=Status.EXHAUSTED)
+
+    solve = small_folds.solve_small
+    monkeypatch.setattr(small_folds, "solve_small", hardly)
+    found = [clone(model).set_params(n_jobs=n).fit(X, y).predict_proba(X) for n in (1, 2)]
+    assert_allclose(found[0], wanted, atol=1e-6)
+    assert_array_equal(found[1], found[0])
 
 
 def test_folds_without_a_class_and_functions_of_the_user():

@@ -23,6 +23,7 @@ from ..problem import DUST, QP
 from ..rows.centre import centred
 from ..solution import History, Solution, Status
 from ..solvers.parts.small_problems import (
+    Batch,
     SmallProblems,
     SmallSolutions,
     certify_small,
@@ -194,6 +195,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
                 if solution.w is not None:
                     weights[q] = one.scale * solution.w
                 found.n_iter[q] += solution.n_iter
+                found.proof[q] = astuple(solution.certificate)[:5]
                 statuses[q], solvers[q] = solution.status, solution.solver
 
             numbers = (left | doubtful).nonzero()[0].tolist()
@@ -212,8 +214,7 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
         self.n_iter_ = found.n_iter.astype(np.int32)
         self._publish(shape.found)
         if folds is not None and problems.sizes.max() <= Sizes.matrix:
-            y = pairs.targets
-            machines = SmallMachines(formulation, problems, batches, y, weight, tol, self.max_iter, threads)
+            machines = self._small_machines(problems, batches, pairs.targets, weight, unit, found)
             self._calibrate_small(gram, machines, folds[pairs.rows], found.beta, shape, monitor)
         elif folds is not None:
             known = (pairs, present, box, gram, found, shape)
@@ -315,6 +316,24 @@ class _KernelClassifier(ClassifierMixin, Calibrated, ClassifierParameters, Kerne
     def _flip(self) -> float:
         """The sign of the first class: of two classes the second has +1, as in scikit-learn."""
         return -1.0 if len(self.classes_) == 2 else 1.0
+
+    def _small_machines(
+        self,
+        problems: SmallProblems,
+        batches: list[Batch],
+        y: np.ndarray,
+        weight: np.ndarray,
+        unit: np.ndarray,
+        found: SmallSolutions,
+    ) -> SmallMachines:
+        """The machines of all pairs, of which those of folds are made; the tolerance of each is tol times its unit."""
+        threads, tol = th.count(self.n_jobs), self.tol * unit
+        reached = np.maximum(tol, found.violations)
+        workers = 1 if self._function is not None else threads
+        limits = float(tol.min()), self.max_iter, threads
+        return SmallMachines(
+            self._formulation(), problems, batches, y, weight, *limits, reached, self._solver(), workers
+        )
 
     def _calibrate_small(
         self,

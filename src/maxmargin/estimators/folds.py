@@ -35,7 +35,7 @@ from .folds_by_rows import decided_by_rows
 from .pair_programs import keeps_zero
 from .row_hashes import place_hashes, row_hashes
 
-__all__ = ["ENTRIES", "FOLDS", "Solving", "each", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
+__all__ = ["ENTRIES", "FOLDS", "Solving", "each", "enough", "fold_numbers", "out_of_fold", "seed_of", "without_copies"]
 
 FOLDS = 5  # as in LIBSVM
 LOOSER, ENOUGH = 10.0, 0.01  # times tol, but no more than a hundredth of the margin: violations of machines of folds
@@ -196,11 +196,16 @@ def _whole(gram: Gram, monitor: Monitor) -> np.ndarray | None:
 
 
 def _fold_goal(solving: Solving, problem: Problem) -> Goal:
-    """What is asked of a machine that only decides a fold: a sigmoid averages over all samples what decisions lack."""
+    """What is asked of a machine that only decides a fold."""
     goal = solving.goal(problem)
-    if not isinstance(problem.formulation, CSVC):  # others have margins of any size
-        return goal
-    return replace(goal, violation=max(goal.violation, min(LOOSER * goal.violation, ENOUGH)))
+    return replace(goal, violation=float(enough(problem.formulation, goal.violation)))
+
+
+def enough(formulation: Formulation, violation: Any) -> Any:
+    """The violation asked of machines of folds, by that of the fit: a sigmoid averages over what decisions lack."""
+    if not isinstance(formulation, CSVC):  # others have margins of any size
+        return violation
+    return np.maximum(violation, np.minimum(LOOSER * violation, ENOUGH))
 
 
 def _found_together(solving: Solving, solved: Solved, folds: np.ndarray, todo: list[int], out: np.ndarray) -> list[int]:

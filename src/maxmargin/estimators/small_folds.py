@@ -2,6 +2,7 @@
 
 The machines of all folds are laid end to end, each on all samples of its pair, with the boxes of its own fold closed.
 So the product Hβ, which the leaf has at its end, is the decision of every sample, those of the fold among them.
+What the leaf leaves unfinished is solved by the solver that a fit alone would have, a problem at a time.
 After a stop samples are decided by the fit itself, less what those of their fold add (as in folds.py).
 """
 
@@ -13,10 +14,14 @@ import numpy as np
 
 from .. import memory
 from ..formulations import Formulation
+from ..goal import Goal
 from ..gram import Gram, PrecomputedGram
 from ..monitor import Monitor, Stopped
-from ..solvers.parts.small_problems import BATCH_POINTS, Batch, SmallProblems, solve_small
-from .folds import ENTRIES, FOLDS
+from ..solution import Status
+from ..solvers import Auto
+from ..solvers.parts.small_problems import BATCH_POINTS, Batch, SmallProblems, SmallSolutions, solve_small
+from .base import side_by_side
+from .folds import ENTRIES, FOLDS, enough
 from .pair_programs import Decisions, closed_programs, decisions
 
 __all__ = ["SmallMachines", "out_of_small_folds"]
@@ -34,6 +39,9 @@ class SmallMachines:
     tol: float
     max_iter: int
     threads: int
+    reached: np.ndarray  # violation of the fit of each, or what was asked for if that is more
+    solver: Auto  # for machines of folds that the leaf leaves unfinished
+    workers: int  # that take these side by side
 
 
 def out_of_small_folds(
@@ -88,12 +96,41 @@ def _decided(
     if found.stop is not None:
         return None
     shape = decisions(machines.formulation, problems, found, y, gram)
+    _finish(gram, machines, problems, found, shape, monitor)
+    if monitor.stop_now() is not None:
+        return None
     f = found.H_beta * np.repeat(shape.scale, problems.sizes) + np.repeat(shape.intercept, problems.sizes)
     for q in np.flatnonzero(~shape.plain).tolist():
         at = slice(problems.starts[q], problems.starts[q + 1])
         used = problems.starts[q] + np.flatnonzero(shape.coef[at])
         f[at] = gram.combine(problems.points[used], shape.coef[used], problems.points[at]) + shape.intercept[q]
     return f
+
+
+def _finish(
+    gram: Gram,
+    machines: SmallMachines,
+    problems: SmallProblems,
+    found: SmallSolutions,
+    shape: Decisions,
+    monitor: Monitor,
+) -> None:
+    """Solve what the leaf has left with a violation that is too large, and put it into ``shape``."""
+    # What the fit could not reach is not asked of its folds: they would try in vain, for long.
+    asked = np.tile(enough(machines.formulation, machines.reached), len(problems) // len(machines.problems))
+    unfinished = np.array([status in (Status.STALLED, Status.EXHAUSTED) for status in found.statuses()])
+
+    def finish(q: int) -> None:
+        if monitor.stop_now() is not None:
+            return
+        qp, at = problems.qp(q, gram), slice(problems.starts[q], problems.starts[q + 1])
+        goal = Goal(violation=float(asked[q]), max_iter=machines.max_iter)
+        solution = machines.solver.solve(qp, goal, found.of(q), monitor.part(""))
+        one = machines.formulation.decision(qp, solution)
+        shape.coef[at], shape.intercept[q], shape.plain[q] = one.coef, one.intercept, False
+
+    left = np.flatnonzero(unfinished & (found.violations > asked)).tolist()
+    side_by_side(finish, left, max(1, min(machines.workers, len(left))), monitor)
 
 
 def _decided_by(fit: Decisions, gram: Gram, problems: SmallProblems, own: np.ndarray) -> np.ndarray:

@@ -212,6 +212,11 @@ class SmallSolutions:
         """Which problems are left to others: too large for a matrix of their own, they need most of its rows."""
         return self.code == CROWDED
 
+    @property
+    def violations(self) -> np.ndarray:
+        """The largest of each problem."""
+        return self.proof[:, PROOF.index("violation")]
+
     def of(self, problem: int) -> np.ndarray:
         """β of one problem."""
         return self.beta[self.starts[problem] : self.starts[problem + 1]]
