@@ -44,7 +44,7 @@ from .parts.barrier_point import BarrierPoint, BarrierProgress
 from .parts.barrier_starts import Start, begin
 from .parts.barrier_steps import BACK_OFF, GAIN, LONGER, NEAR_GAP, NOWHERE
 from .parts.constraints import Equality
-from .parts.fixed_sums import BIG
+from .parts.fixed_sums import BIG, Groups
 from .parts.limits import FINER, NEWTON_STEPS
 from .parts.proximal_steps import proximal_steps
 from .parts.purify import crossover, places, too_coarse
@@ -333,9 +333,12 @@ class _Run:
         return better(self.goal, found, own or self._of_weights(found.beta))
 
     def _of_weights(self, beta: np.ndarray) -> Answer:
-        """The present w and η, with β as their bound."""
-        w, eta = self.point.w.copy(), self.point.eta.copy()
-        return Answer(beta, eta, self.qp.certificate(beta, eta, w), w)
+        """The present w with β as its bound, and the best multipliers of w; the present ones where none are known."""
+        qp, w, eta = self.qp, self.point.w.copy(), self.point.eta.copy()
+        groups = Groups.found(qp)
+        if groups is not None and groups.can_balance(qp):
+            eta = groups.balanced(qp, beta, qp.H.along(w))
+        return Answer(beta, eta, qp.certificate(beta, eta, w), w)
 
 
 def _longest(rates: Iterable[float]) -> float:

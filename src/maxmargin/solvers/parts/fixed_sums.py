@@ -106,7 +106,8 @@ class Groups:
         """The η whose gap is least, for a β that is not optimal: where it sends the variables, the sums are right.
 
         A variable goes from its upper bound by way of 0 to its lower bound as the level of its group rises past v − ε
-        and v + ε; the level is where the sum of all passes what it must be.
+        and v + ε; the level is where the sum of all passes what it must be. Where it is that all the way from one of
+        these places to the next, the level is half way between them.
         """
         v = -(H_beta + qp.p)
         kinked = bool(qp.eps.any())
@@ -119,12 +120,16 @@ class Groups:
                 middle, eps = np.clip(0.0, low, high), qp.eps[inside]
                 at, drop = np.concatenate([at - eps, at + eps]), np.concatenate([high - middle, middle - low])
             order = None if (drop == drop[0]).all() else np.argsort(at)
-            passed = np.cumsum(drop if order is None else drop[order]) >= high.sum() - self.sums[g]
+            dropped, needed = np.cumsum(drop if order is None else drop[order]), high.sum() - self.sums[g]
+            slack = SUM_ROUNDING * dropped[-1]
+            passed = dropped >= needed - slack
             if not passed.any():
                 levels[g] = at.max()
                 continue
-            rank = int(passed.argmax())
-            levels[g] = _of_rank(at, rank) if order is None else at[order[rank]]
+            first = int(passed.argmax())
+            last = min(first + 1, len(at) - 1) if dropped[first] <= needed + slack else first
+            ends = [_of_rank(at, rank) if order is None else at[order[rank]] for rank in {first, last}]
+            levels[g] = 0.5 * (min(ends) + max(ends))
         return self._of_levels(levels)
 
     def can_balance(self, qp: QP) -> bool:

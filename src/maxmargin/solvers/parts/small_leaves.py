@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit import aside, inline, jit
-from .fixed_sums import BIG
+from .fixed_sums import BIG, SUM_ROUNDING
 from .limits import DECREASE, LESS, MARGIN
 from .pair_steps import HUGE, Variables, steps_of_pairs, steps_of_singles
 from .roundings import ROUNDED_SOLUTION
@@ -129,10 +129,15 @@ def balance(v, lower, upper, eps, ridge, edges, sums, levels):
                 drop[where] = d
             step //= 2
         passed = 0.0
+        slack = 0.0
+        for k in range(count):
+            slack += SUM_ROUNDING * drop[k]
         for k in range(count):
             levels[g] = at[k]
             passed += drop[k]
-            if passed >= need:
+            if passed >= need - slack:
+                if passed <= need + slack and k + 1 < count:
+                    levels[g] = 0.5 * (at[k] + at[k + 1])
                 break
 
 
