@@ -89,6 +89,7 @@ ONCE_FAILED = {
     1402321: "a factor of low rank, which hides 1.5e-8 of the objective and as much of violations",
     1415488: "a linear kernel and costs of 3e6: a gap that rounding of the matrix made, and not the weights",
     1501532: "least squares with a cache of four rows: steps make rows again and again where one system is enough",
+    2000697: "steps from afar to an optimum of 1e-2: what they left of sums was rounding of where they began",
     1223722: "a quadratic kernel function of rank 10 on 4127 copies, and a cache of 50 kB",
     1224513: "a function that is 1 at one sample and 0 at all others, whose coefficient rounding of others made",
     1225188: "a quadratic kernel of 1e15 with functions of 1e8 in it, which separate the samples",

@@ -35,7 +35,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..goal import Goal
+from ..goal import FEASIBLE, Goal
 from ..gram import as_gram, once_more
 from ..monitor import Monitor, Stopped
 from ..problem import QP
@@ -155,8 +155,7 @@ class Run(ChosenRows):
         """The answer that proves most, and why we stopped."""
         aim = Aim(self.goal.first_violation)
         if start is not None:
-            start = np.asarray(start, np.float64)
-            self.beta = start if self.merged is None else self.merged.gather(start)
+            self.beta = np.asarray(start, np.float64) if self.merged is None else self.merged.gather(start)
         share = 0.0
         for index, wanted in self._samples_by_group(start is not None):
             try:
@@ -193,7 +192,9 @@ class Run(ChosenRows):
 
     def _look(self) -> Answer:
         """The whole problem's answer at the present β; from here on no book-keeping counts."""
-        merged = self.merged
+        merged, qp = self.merged, self.qp
+        if qp.infeasibility(self.beta) > FEASIBLE:  # rounding of the largest β on the way
+            self.beta = feasible(self.groups, self.beta, qp.lower, qp.upper, self.groups.sums, self.v)
         found = answer(self.whole, self.goal, self.beta if merged is None else merged.scatter(self.beta))
         H_beta = self.whole.times(found.beta)
         self.beta = found.beta.copy() if merged is None else merged.gather(found.beta)
@@ -203,8 +204,7 @@ class Run(ChosenRows):
 
     def _finish(self) -> None:
         """Solve for the free variables, where they are few and the matrix is at hand."""
-        free = (self.beta > self.qp.lower) & (self.beta < self.qp.upper)
-        most = NEWTON_WORK // self.qp.n
+        free, most = (self.beta > self.qp.lower) & (self.beta < self.qp.upper), NEWTON_WORK // self.qp.n
         if self.gram.whole() is not None and free.sum() <= most:
             v = -(self.gram.matvec(self.beta) + self.qp.p)
             better = newton_finish(self.gram, self.qp, self.groups, self.beta, v, most)
