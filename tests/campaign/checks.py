@@ -19,6 +19,7 @@ from .models import (
     FEASIBLE,
     NOTHING,
     LinearPart,
+    bends_down,
     endless,
     evidence_of,
     functions_of,
@@ -238,7 +239,11 @@ def _judge_kernel(problem: Problem, fitted: Fitted, report: Report) -> list[Foun
         reachable = not (impossible(problem) or any(endless(problem, part) for part in parts))
     if reachable and model.status_ is not maxmargin.Status.CONVERGED and problem.stop is None and problem.convex:
         # Those of a model that does nothing are small, but what counts is those of one that meets tol.
-        reachable = not any(lost_in_sums(problem, part, 0.5 * tolerance(problem, part) / REACH) for part in parts)
+        reachable = not any(
+            lost_in_sums(problem, part, 0.5 * tolerance(problem, part) / REACH)
+            or bends_down(problem, part, tolerance(problem, part))
+            for part in parts
+        )
     _check_status(problem, fitted, met, surely, reachable, why, report)
     for number, (part, e, c) in enumerate(zip(parts, evidence, model.certificates_, strict=True)):
         if not no_margin(fitted, part, e):

@@ -27,6 +27,7 @@ __all__ = [
     "linear_parts",
     "linear_primal",
     "linear_rows",
+    "bends_down",
     "lost_in_sums",
     "middle_bias",
     "nu_scale",
@@ -240,6 +241,19 @@ def endless(problem: Problem, part: Part) -> bool:
         return bool(u @ (M @ u) + (d * u) @ u < 0)
     rounding = len(v) * np.finfo(np.longdouble).eps * (np.abs(v) @ (np.abs(K) @ np.abs(v)))
     return bool(v @ (K @ v) + (ridge * v) @ v < -rounding)
+
+
+def bends_down(problem: Problem, part: Part, tol: float) -> bool:
+    """Whether a matrix that was given is indefinite, be it by rounding, so that slopes fall by more than tol in a box.
+
+    Along an eigenvector of λ < 0 the slope falls by |λ| for each unit of a coefficient: no solver can promise to find
+    the best point of such a problem, nor to prove that it has.
+    """
+    if problem.params.get("kernel") != "precomputed":
+        return False
+    given = problem.dense[np.ix_(part.rows, part.rows)].astype(np.float64)
+    least = eigh(0.5 * (given + given.T), eigvals_only=True, subset_by_index=[0, 0])[0]
+    return bool(-least * part.cost.max() > tol)
 
 
 def impossible(problem: Problem) -> bool:

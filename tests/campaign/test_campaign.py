@@ -10,6 +10,7 @@ from scipy.optimize import brentq, minimize
 from campaign import checks
 from campaign.checks import check, check_seed
 from campaign.models import (
+    bends_down,
     endless,
     functions_of,
     linear_loss,
@@ -89,6 +90,7 @@ ONCE_FAILED = {
     1402321: "a factor of low rank, which hides 1.5e-8 of the objective and as much of violations",
     1415488: "a linear kernel and costs of 3e6: a gap that rounding of the matrix made, and not the weights",
     1501532: "least squares with a cache of four rows: steps make rows again and again where one system is enough",
+    2101863: "a matrix in float32, indefinite by its rounding, and costs of 7e5",
     2000697: "steps from afar to an optimum of 1e-2: what they left of sums was rounding of where they began",
     1223722: "a quadratic kernel function of rank 10 on 4127 copies, and a cache of 50 kB",
     1224513: "a function that is 1 at one sample and 0 at all others, whose coefficient rounding of others made",
@@ -205,6 +207,20 @@ def test_a_matrix_that_bounds_nothing_is_known(monkeypatch):
         return endless(replace(problem, X=X), part)
 
     assert lost(775.0, 1e4) and not lost(775.0, 1.0) and not lost(1e-6, 1e4)
+
+
+@pytest.mark.parametrize("C, down", [(75.0, True), (1e-4, False)])
+@pytest.mark.parametrize("rounded", [True, False])
+def test_a_given_matrix_that_bends_down_is_known(C, down, rounded):
+    """Only where its boxes are so large that slopes tell."""
+    X = make_problem(2101863).dense
+    if not rounded:
+        values, vectors = np.linalg.eigh(0.5 * (X + X.T).astype(np.float64))
+        X = (vectors * np.maximum(values, 1e-3)) @ vectors.T
+    problem = replace(make_problem(2101863), X=X)
+    n = len(X)
+    part = Part(np.arange(n), np.zeros(n), np.full(n, 1e4 * C), np.zeros(n), 0.0, np.zeros(n), np.zeros(n))
+    assert bends_down(problem, part, 1e-3) is (down and rounded)
 
 
 @pytest.mark.parametrize("scale, C, target, lost", [
