@@ -207,7 +207,7 @@ class Run(ChosenRows):
         free, most = (self.beta > self.qp.lower) & (self.beta < self.qp.upper), NEWTON_WORK // self.qp.n
         if self.gram.whole() is not None and free.sum() <= most:
             v = -(self.gram.matvec(self.beta) + self.qp.p)
-            better = newton_finish(self.gram, self.qp, self.groups, self.beta, v, most)
+            better = newton_finish(self.gram, self.qp, self.groups, self.beta, v, most, self.monitor.stop_now)
             self.beta = self.beta if better is None else better
 
     # -- samples that grow --------------------------------------------------------------------------------------

@@ -228,8 +228,10 @@ class _Run:
         """Iterations as far as nobody has to look at them, or one; whether they got anywhere."""
         most = self.most - self.iteration if self.monitor.callback is None else 1
         made, length = self.point.steps_at_once(self.options.correctors, target, most)
-        if not made:
+        if made == 0:
             return self._step()
+        if made < 0:
+            return False
         self.iteration += made
         self.length = max(length, 1.0 / BIG)
         return True

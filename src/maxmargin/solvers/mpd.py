@@ -195,7 +195,7 @@ class Run(WithMultipliers):
         free = (self.beta > qp.lower) & (self.beta < qp.upper) & ((qp.eps == 0.0) | (self.beta != 0.0))
         if not newton or free.sum() > most:
             return
-        better = newton_finish(self.gram, qp, self.equality, self.beta, -(H_beta + qp.p), most)
+        better = newton_finish(self.gram, qp, self.equality, self.beta, -(H_beta + qp.p), most, self.monitor.stop_now)
         if better is not None:
             before, violation = self.beta, self.refresh(H_beta)
             H_beta = self.move_to(better, H_beta)

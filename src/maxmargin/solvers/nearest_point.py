@@ -126,7 +126,8 @@ class _Run:
             found = answer(qp, goal, self._beta())
             if near and self.options.newton and not goal.met(found.certificate):
                 v = -(qp.times(found.beta) + qp.p)
-                moved = newton_finish(self.gram, qp, self.equality, found.beta, v, max(1, NEWTON_WORK // qp.n))
+                most, asked_to = max(1, NEWTON_WORK // qp.n), self.monitor.stop_now
+                moved = newton_finish(self.gram, qp, self.equality, found.beta, v, most, asked_to)
                 other = found if moved is None else answer(qp, goal, moved)
                 found = other if other.certificate.violation < found.certificate.violation else found
             best = better(goal, best, found)

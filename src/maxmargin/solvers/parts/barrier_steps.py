@@ -89,7 +89,8 @@ def barrier_steps(
     """Iterations until the relative gap is at most ``target``, or small and no longer falling, or none leads anywhere.
 
     ``rows``: (part, slack, dual, inv, c, cost, ridge, g) of barrier_rows.py; ``values``: θρ and β as columns. These, x
-    = [w, η] and Ẑᵀβ go on from where they are. Returns the iterations and the length of the last one.
+    = [w, η] and Ẑᵀβ go on from where they are. Returns the iterations and the length of the last one; −1 where
+    the first would lead nowhere, 0 where its matrix has no factor.
     """
     part, slack, dual, inv, c, cost, ridge, g = rows
     n, D = Z.shape
@@ -157,7 +158,7 @@ def barrier_steps(
         for j in range(D):
             size += abs(step[j])
         if not (size < np.inf and stride > NOWHERE):
-            return made, length
+            return made if made > 0 else -1, length
         length = stride
         _advance(part, slack, dual, inv, c, cost, ridge, g, beta, u, False, m, length, 0, n)
         for j in range(D):  # the equations tell Ẑᵀ Δβ

@@ -61,7 +61,7 @@ class ByLeaf:
             reason = Status.EXHAUSTED
         if newton and reason in NEAR and qp.certificate(beta, eta).relative_gap > UNSOLVED:
             groups, v = Groups.of(qp), -(matrix.matvec(beta) + qp.p)
-            better = newton_finish(matrix, qp, groups, beta, v, NEWTON_WORK // qp.n)
+            better = newton_finish(matrix, qp, groups, beta, v, NEWTON_WORK // qp.n, monitor.stop_now)
             if better is not None:
                 beta = qp.settled(better)
                 eta = groups.multipliers(qp, beta, qp.times(beta))

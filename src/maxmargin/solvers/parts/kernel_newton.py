@@ -297,7 +297,8 @@ class KernelRun:
         equality = Equality.of(part)
         beta = equality.feasible(beta, exact.lower, exact.upper, exact.eps)
         v = -(self.products.times(beta) + exact.p)
-        found = newton_finish(cast(Gram, self.products), part, equality, beta, v, FINISH_UP_TO)
+        gram, stop = cast(Gram, self.products), self.monitor.stop_now
+        found = newton_finish(gram, part, equality, beta, v, FINISH_UP_TO, stop)
         if found is not None:
             g = self.products.times(found)
             self.descent.beta, self.descent.g = found, g

@@ -13,6 +13,7 @@ Pair steps would need as many steps again for each further digit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = ["NEWTON_WORK", "newton_due", "newton_finish"]
 
 NEWTON_WORK = 1_000_000  # free variables × variables up to which the last step costs next to nothing
 PATIENCE = 100  # steps a variable, and 10 000, before the last step is tried in place of more of them
+SINGULAR_AS_LONG_AS = 3  # times as many variables: eigenvectors take some 27 times what a Cholesky factor does
 FAR = 1e12  # further than any box that a problem without curvature can have
 
 
@@ -38,9 +40,10 @@ def newton_due(steps: int, n: int) -> bool:
 
 
 def newton_finish(
-    gram: Gram, qp: QP, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int
-) -> np.ndarray | None:
-    """A better β, or None if there are more than ``most`` free variables or nothing was gained."""
+    gram: Gram, qp: QP, groups: Groups | Equality, beta: np.ndarray, v: np.ndarray, most: int,
+    stop: Callable[[], object],
+) -> np.ndarray | None:  # fmt: skip
+    """A better β; None if there are more than ``most`` free variables, nothing was gained or ``stop`` has a reason."""
     beta, v = beta.copy(), v.copy()
     free = (beta > qp.lower) & (beta < qp.upper) & ((qp.eps == 0) | (beta != 0))
     direction = np.sign(beta)  # of a variable at 0 with ε: where it is about to go
@@ -51,13 +54,15 @@ def newton_finish(
     scale = ROUNDED_SOLUTION * max(1.0, float(np.abs(v).max(initial=0.0)))
     for _ in range(ROUNDS):
         F = np.flatnonzero(free)
-        if len(F) > most:
+        if len(F) > most or stop() is not None:
             return None
         if len(F):
             if not np.array_equal(F, known):
                 known, block = F, gram.block(F)
             target = v[F] - qp.eps[F] * direction[F]
-            delta = _newton_step(block, target, groups.basis(F))
+            delta = _newton_step(block, target, groups.basis(F), most)
+            if delta is None:
+                return None
             wrong = (direction[F] * delta < 0) & (beta[F] == 0) & (qp.eps[F] > 0)
             wrong |= ((beta[F] <= qp.lower[F]) & (delta < 0)) | ((beta[F] >= qp.upper[F]) & (delta > 0))
             if wrong.any():  # they stay, or would come back and be refused in turns
@@ -87,16 +92,21 @@ def _objective(qp: QP, beta: np.ndarray, v: np.ndarray) -> float:
     return float(0.5 * beta @ (qp.p - v) + qp.eps @ np.abs(beta))
 
 
-def _newton_step(H: np.ndarray, target: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """δ of the system above; where H has no curvature, as far along the descent as any box is wide."""
+def _newton_step(H: np.ndarray, target: np.ndarray, E: np.ndarray, most: int) -> np.ndarray | None:
+    """δ of the system above; where H has no curvature, as far along the descent as any box is wide.
+
+    None where that takes longer than a sound system of ``most`` variables.
+    """
     factor = _sound_factor(H)
+    if factor is None and SINGULAR_AS_LONG_AS * len(H) > most:
+        return None
     if factor is None:
         return _singular_step(H, target, E)
     Z = cho_solve(factor, E, check_finite=False)
     # Pivots of H may just pass where what is left for the constraints does not: nearly all of H⁻¹E is then rounding.
     schur = _sound_factor(E.T @ Z)
     if schur is None:
-        return _singular_step(H, target, E)
+        return None if SINGULAR_AS_LONG_AS * len(H) > most else _singular_step(H, target, E)
 
     def solve(residual: np.ndarray) -> np.ndarray:
         x = cho_solve(factor, residual, check_finite=False)
