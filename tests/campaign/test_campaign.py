@@ -90,7 +90,7 @@ ONCE_FAILED = {
     1402321: "a factor of low rank, which hides 1.5e-8 of the objective and as much of violations",
     1415488: "a linear kernel and costs of 3e6: a gap that rounding of the matrix made, and not the weights",
     1501532: "least squares with a cache of four rows: steps make rows again and again where one system is enough",
-    2106648: "a quartic kernel by newton: eigenvectors of 1500 free variables, sixty times, without a look at the clock",
+    2106648: "a quartic kernel by newton: eigenvectors of 1500 free variables, without a look at the clock",
     2119205: "thirteen samples of three kinds, whose last barrier step is no number",
     2101863: "a matrix in float32, indefinite by its rounding, and costs of 7e5",
     2000697: "steps from afar to an optimum of 1e-2: what they left of sums was rounding of where they began",

@@ -94,7 +94,7 @@ class BarrierPoint:
 
     def steps_at_once(self, correctors: int, target: float, most: int) -> tuple[int, float]:
         """A few iterations on few rows, until the relative gap is at most ``target`` or stalls near it, or it is time
-        for a look at the clock; none on many. Gives their number, −1 where they lead nowhere, and the last one's length.
+        for a look at the clock; none on many. Gives their number (−1: they lead nowhere) and the last one's length.
         """
         if not self.few:
             return 0, 0.0
