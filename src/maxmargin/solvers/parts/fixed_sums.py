@@ -107,7 +107,7 @@ class Groups:
 
         A variable goes from its upper bound by way of 0 to its lower bound as the level of its group rises past v − ε
         and v + ε; the level is where the sum of all passes what it must be. Where it is that all the way from one of
-        these places to the next, the level is half way between them.
+        these places to the next, a bias is half way between them; what the levels of two groups are is of use together.
         """
         v = -(H_beta + qp.p)
         kinked = bool(qp.eps.any())
@@ -121,13 +121,14 @@ class Groups:
                 at, drop = np.concatenate([at - eps, at + eps]), np.concatenate([high - middle, middle - low])
             order = None if (drop == drop[0]).all() else np.argsort(at)
             dropped, needed = np.cumsum(drop if order is None else drop[order]), high.sum() - self.sums[g]
-            slack = SUM_ROUNDING * dropped[-1]
+            slack = 4.0 * np.finfo(float).eps * np.sqrt(len(at)) * dropped[-1]  # of a sum of as many terms
             passed = dropped >= needed - slack
             if not passed.any():
                 levels[g] = at.max()
                 continue
             first = int(passed.argmax())
-            last = min(first + 1, len(at) - 1) if dropped[first] <= needed + slack else first
+            tie = self.count == 1 and dropped[first] <= needed + slack
+            last = min(first + 1, len(at) - 1) if tie else first
             ends = [_of_rank(at, rank) if order is None else at[order[rank]] for rank in {first, last}]
             levels[g] = 0.5 * (min(ends) + max(ends))
         return self._of_levels(levels)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit import aside, inline, jit
-from .fixed_sums import BIG, SUM_ROUNDING
+from .fixed_sums import BIG
 from .limits import DECREASE, LESS, MARGIN
 from .pair_steps import HUGE, Variables, steps_of_pairs, steps_of_singles
 from .roundings import ROUNDED_SOLUTION
@@ -131,12 +131,12 @@ def balance(v, lower, upper, eps, ridge, edges, sums, levels):
         passed = 0.0
         slack = 0.0
         for k in range(count):
-            slack += SUM_ROUNDING * drop[k]
+            slack += 4.0 * EPS * np.sqrt(count) * drop[k]
         for k in range(count):
             levels[g] = at[k]
             passed += drop[k]
             if passed >= need - slack:
-                if passed <= need + slack and k + 1 < count:
+                if len(levels) == 1 and passed <= need + slack and k + 1 < count:
                     levels[g] = 0.5 * (at[k] + at[k + 1])
                 break
 
