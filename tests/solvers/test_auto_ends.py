@@ -145,9 +145,10 @@ def test_a_tube_without_width(functions):
     X = 3e5 * rng.normal(size=(5, 8))
     X[:, 4:] *= 1e-2
     y = rng.normal(size=5)
-    machine = NuSVR(kernel="linear", C=45.0, nu=0.12, parametric=functions).fit(X, y)
-    assert machine.status_ is Status.CONVERGED and machine.epsilon_ == 0.0
-    np.testing.assert_allclose(machine.predict(X), y, atol=1e-3)
+    for tol, width in ((1e-3, 1e-3), (1e-5, 0.0)):  # a violation that is allowed may be a tube
+        machine = NuSVR(kernel="linear", C=45.0, nu=0.12, tol=tol, parametric=functions).fit(X, y)
+        assert machine.status_ is Status.CONVERGED and machine.epsilon_ <= width
+        np.testing.assert_allclose(machine.predict(X), y, atol=1e-3)
 
 
 def test_pairs_of_classes_that_pair_steps_do_not_solve():
