@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_svmlight_file
+from sklearn.datasets import load_breast_cancer, load_iris, load_svmlight_file
 
 __all__ = ["DATASETS", "MADE", "load"]
 
@@ -219,6 +219,7 @@ DATASETS: dict[str, Callable] = {f"a{k}a": partial(svmlight, f"a{k}a.bz2", 123) 
     "a9a.t": partial(svmlight, "a9a.t.bz2", 123),
     "heart_scale": partial(svmlight, "heart_scale", 13),
     "breast_cancer": breast_cancer,
+    "iris": partial(load_iris, return_X_y=True),
     "german.numer": partial(symmetric, partial(svmlight, "german.numer.bz2", 24)),
     "splice": partial(svmlight, "splice.bz2", 60),
     "splice.t": partial(svmlight, "splice.t.bz2", 60),

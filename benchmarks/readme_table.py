@@ -22,6 +22,7 @@ ROWS = {  # problem in the results → what a reader sees
     "a9a OneClassSVM nu=0.1 gamma=0.05": "a9a, `OneClassSVM(nu=0.1)`",
     "abalone SVR C=100 epsilon=0.1 gamma=1": "abalone, 4 177 × 8, `SVR(C=100)`",
     "breast_cancer SVC C=1 gamma=scale": "breast cancer, 569 × 30, `SVC()`",
+    "iris OneClassSVM nu=0.5 gamma=scale": "iris, 150 × 4, `OneClassSVM()`",
 }
 
 
