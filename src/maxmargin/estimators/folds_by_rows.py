@@ -43,7 +43,7 @@ MOST_LOOKS = 64_000_000  # for all rows of a problem, some .2 s: they are far fe
 STEP_LOOKS = 2 * LOOK_WORK  # for the steps of a fold
 JOBS = 2  # of a thread between two looks at the clock, a few milliseconds each
 
-TODO, FOUND, LEFT = range(3)
+WANTED, FOUND, LEFT = range(3)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def decided_by_rows(
     count = 1 + max(max(numbers, default=0) for numbers in todo)
     code = np.full((len(solved), count), LEFT)
     for q, numbers in enumerate(todo):
-        code[q, list(numbers)] = TODO
+        code[q, list(numbers)] = WANTED
     parts = min(count, -(-side // len(solved)))  # of the folds of a pair, where there are fewer pairs than threads
     ends = np.linspace(0, count, parts + 1).astype(np.int64)
     jobs = np.array([(q, ends[k], ends[k + 1]) for q in range(len(solved)) for k in range(parts)])
@@ -251,7 +251,7 @@ def decide_slice(
         low, high, eps = np.empty(n), np.empty(n), np.zeros(n)
         parts = Variables(v, x, low, high, eps, diag, rise, fall)
         for fold in range(jobs[job, 1], jobs[job, 2]):
-            if code[q, fold] != TODO:
+            if code[q, fold] != WANTED:
                 continue
             code[q, fold] = LEFT
             begin(fold, v0[a:b], beta[a:b], lower[a:b], upper[a:b], own, parts, source, own_ridge, H, slot)
